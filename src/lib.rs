@@ -1,0 +1,19 @@
+//! Plumbline's shared library: the contract, the field catalogue, the diff, the manifest, and mutual TLS.
+//!
+//! Everything here but [`tls`] is pure: values come in, values go out, nothing is read or sent. Data flows one way:
+//!
+//! ```text
+//! manifest --parse--> spec --wire--> desired (spec + image + engine defaults)
+//! engine inspect -----------------> observed (same type)
+//! desired, observed --diff--> changes --plan(policy)--> steps --execute--> outcome --relay--> operator
+//! ```
+//!
+//! * [`proto`]: the generated messages and services, and the descriptors they were made from.
+//! * [`catalogue`]: the rule that every field of a spec carries, read from those descriptors.
+//! * [`strict`]: the codec that refuses what this build does not know.
+//! * [`normal`]: the one form of each value that means the same to the engine.
+//! * [`diff`]: the one walker that compares two specs, field by field.
+
+pub mod catalogue;
+pub mod proto;
+pub mod strict;
