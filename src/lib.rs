@@ -15,5 +15,10 @@
 //! * [`diff`]: the one walker that compares two specs, field by field.
 
 pub mod catalogue;
+pub mod diff;
+pub mod engine_form;
+pub mod normal;
+pub mod order;
+pub mod plan;
 pub mod proto;
 pub mod strict;
