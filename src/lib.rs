@@ -17,8 +17,10 @@
 pub mod catalogue;
 pub mod diff;
 pub mod engine_form;
+pub mod manifest;
 pub mod normal;
 pub mod order;
 pub mod plan;
 pub mod proto;
 pub mod strict;
+pub mod tls;

@@ -1,1 +1,29 @@
-//! x
+//! The agent: one engine's containers, kept true to their declarations.
+//!
+//! ```text
+//! gRPC --service--> operations (one worker a module) --apply--> gather --> decide --> execute --> engine
+//!                                                                 ^                      |
+//!                                                                 +------ read back -----+
+//! ```
+//!
+//! * [`service`]: requests in, answers out; nothing is decided there.
+//! * [`operations`]: who owns the work. A caller that leaves changes nothing.
+//! * [`apply`]: one apply, from spec to result; plan and adoption use its first half.
+//! * [`container`]: one container in its four forms: declared, desired, observed, and the body that creates it.
+//! * [`take`]: from a running container to its declaration.
+//! * [`engine`]: the engine, in a handle that only looks and one that acts.
+//! * [`state`]: what the agent remembers.
+//! * [`serve`], [`server`]: gRPC over mutual TLS, and the agent as a process.
+//!
+//! Always true: a plan has no handle that could mutate; a refused module has had no mutating call; after every
+//! mutation the engine is asked what it holds now.
+
+pub mod apply;
+pub mod container;
+pub mod engine;
+pub mod operations;
+pub mod serve;
+pub mod server;
+pub mod service;
+pub mod state;
+pub mod take;

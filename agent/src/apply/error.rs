@@ -1,0 +1,113 @@
+//! Why an apply failed, and what it means for the caller.
+
+use plumbline::engine_form::FormError;
+use plumbline::order::Circle;
+use tonic::Code;
+
+use crate::engine::EngineError;
+use crate::state::StateError;
+
+/// An apply, plan or adoption that did not come to a result.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The engine's answer.
+    #[error(transparent)]
+    Form(#[from] FormError),
+    /// The agent's state.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The spec.
+    #[error(transparent)]
+    Circle(#[from] Circle),
+    /// The spec is not valid.
+    #[error("the module is not valid: {0}")]
+    Invalid(String),
+    /// A newer revision was applied already.
+    #[error("revision {asked} is older than revision {last}, which was applied already; nothing was touched: push the newest, or roll back, which makes a newer one")]
+    OlderRevision {
+        /// The request's.
+        asked: u64,
+        /// The last one applied.
+        last: u64,
+    },
+    /// There is no such container.
+    #[error("there is no container {name} on this host: see `docker ps -a`")]
+    NoContainer {
+        /// Its name or id.
+        name: String,
+    },
+    /// The container is another module's.
+    #[error("the container {name} is already container {key} of module {module}")]
+    OwnedElsewhere {
+        /// The container.
+        name: String,
+        /// Its module.
+        module: String,
+        /// Its key.
+        key: String,
+    },
+    /// A step failed.
+    #[error("{object}: {step} failed: {source}; {left}")]
+    Step {
+        /// The container, network or volume.
+        object: String,
+        /// What was tried.
+        step: &'static str,
+        /// Why it failed.
+        source: Box<ApplyError>,
+        /// In which state the host was left.
+        left: String,
+        /// What was before is back.
+        rolled_back: bool,
+    },
+    /// A started container did not stay up.
+    #[error("it did not stay up (exit code {exit_code}{}); its last lines: {lines}", .error.as_ref().map(|error| format!(", {error}")).unwrap_or_default())]
+    NotUp {
+        /// Of the process.
+        exit_code: i64,
+        /// The engine's words.
+        error: Option<String>,
+        /// What the container wrote.
+        lines: String,
+    },
+    /// The engine said yes and did not do it.
+    #[error("the engine accepted the change and inspect does not show it: {0}; allow a recreation with --recreate")]
+    NotDone(String),
+}
+
+impl ApplyError {
+    /// The gRPC code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Engine(EngineError::Unreachable { .. }) => Code::Unavailable,
+            Self::Engine(EngineError::TimedOut { .. }) => Code::DeadlineExceeded,
+            Self::Engine(error) if error.is_not_found() => Code::NotFound,
+            Self::NoContainer { .. } => Code::NotFound,
+            Self::Engine(EngineError::Refused { status: 400, .. }) | Self::Invalid(_) | Self::Circle(_) => Code::InvalidArgument,
+            Self::Engine(EngineError::Refused { .. } | EngineError::TooOld { .. } | EngineError::Pull { .. })
+            | Self::OlderRevision { .. }
+            | Self::OwnedElsewhere { .. }
+            | Self::NotUp { .. }
+            | Self::NotDone(_) => Code::FailedPrecondition,
+            Self::Engine(EngineError::Malformed { .. }) | Self::Form(_) | Self::State(_) => Code::Internal,
+            Self::Step { source, .. } => source.code(),
+        }
+    }
+
+    /// What was before is back, or nothing was touched at all.
+    pub fn rolled_back(&self) -> bool {
+        match self {
+            Self::Step { rolled_back, .. } => *rolled_back,
+            _ => true,
+        }
+    }
+
+    /// The status that answers an RPC. Details stay short: long ones arrive as an empty error.
+    pub fn to_status(&self) -> tonic::Status {
+        let message: String = self.to_string().chars().take(3000).collect();
+        tonic::Status::new(self.code(), message)
+    }
+}

@@ -1,0 +1,270 @@
+//! Doing what was decided. As little is decided here as possible: one arm for each action.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plumbline::plan::Decision;
+use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, Phase};
+use serde_json::json;
+
+use super::read_back::{read_back, residue_of, residue_on_wire};
+use super::run::Report;
+use super::{ApplyError, ContainerObject, Detail, Host, recreate, update};
+use crate::container::{Body, LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, Observed, create_body};
+use crate::engine::Engine;
+use crate::state::{ContainerState, State};
+
+/// How long a started container must stay up before it counts as started.
+const SETTLE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(100);
+
+/// What executing needs.
+pub(super) struct Executor<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) state: &'a State,
+    pub(super) host: &'a Host,
+    pub(super) module: &'a str,
+    pub(super) report: &'a dyn Report,
+}
+
+impl Executor<'_> {
+    /// Does everything, in order, filling in the result as it goes.
+    pub(super) async fn execute(
+        &self,
+        decisions: &[(Decision, Detail)],
+        result: &mut ModuleResult,
+    ) -> Result<(), ApplyError> {
+        let leaving: Vec<&Observed> = decisions
+            .iter()
+            .filter_map(|(decision, detail)| match detail {
+                Detail::LeftOver(observed) if decision.action == Action::Removed => Some(&**observed),
+                _ => None,
+            })
+            .collect();
+        let done = async {
+            // Out of the way first, for it may hold a port or address; gone only when all the rest stands.
+            for observed in &leaving {
+                self.set_aside(observed).await?;
+            }
+            for (index, (decision, detail)) in decisions.iter().enumerate() {
+                self.one(decision, detail, result, index).await?;
+            }
+            Ok(())
+        }
+        .await;
+        for observed in leaving {
+            match &done {
+                Ok(()) => {
+                    self.step(&observed.name, "removal", self.engine.remove_container(&observed.id).await)?;
+                    self.report.progress(Phase::Removed, &observed.name, "it left the declaration; its volumes stay");
+                }
+                Err(_) => self.bring_back(observed).await,
+            }
+        }
+        done
+    }
+
+    async fn one(
+        &self,
+        decision: &Decision,
+        detail: &Detail,
+        result: &mut ModuleResult,
+        index: usize,
+    ) -> Result<(), ApplyError> {
+        let facts = &decision.facts;
+        let name = facts.engine_name.as_str();
+        let object = match detail {
+            Detail::Container(object) => object,
+            Detail::Simple(body) if decision.action == Action::Created => {
+                let made = match facts.kind {
+                    ObjectKind::Network => self.engine.create_network(body).await,
+                    _ => self.engine.create_volume(body).await.map(|()| name.to_owned()),
+                };
+                result.objects[index].engine_id = self.step(name, "creation", made)?;
+                self.report.progress(Phase::Created, name, "");
+                return Ok(());
+            }
+            Detail::Simple(_) | Detail::LeftOver(_) => return Ok(()),
+        };
+        let id = match decision.action {
+            Action::Created => self.create(name, &facts.key, object).await?,
+            Action::Recreated => recreate::recreate(self, name, &facts.key, object).await?,
+            Action::Updated => {
+                update::update(self, decision, object).await?;
+                if facts.down {
+                    self.start(name, &facts.engine_id).await?;
+                }
+                facts.engine_id.clone()
+            }
+            Action::Started => {
+                self.start(name, &facts.engine_id).await?;
+                facts.engine_id.clone()
+            }
+            _ => facts.engine_id.clone(),
+        };
+        let (_, residue) = read_back(self.engine, self.host, object, &facts.key, &id).await?;
+        let fresh = matches!(decision.action, Action::Created | Action::Recreated);
+        if decision.action == Action::Updated && !residue.is_empty() && !decision.facts.changes.is_empty() {
+            let declared: Vec<String> = decision.facts.changes.iter().map(|change| change.path.to_string()).collect();
+            let undone: Vec<String> = residue.iter().map(|change| change.path.to_string()).filter(|path| declared.contains(path)).collect();
+            if !undone.is_empty() {
+                return Err(ApplyError::NotDone(undone.join(", ")));
+            }
+        }
+        let hasher = self.state.hasher();
+        let shown = &mut result.objects[index];
+        shown.engine_id.clone_from(&id);
+        let engine = &self.host.version.engine;
+        let known: Vec<_> = residue.iter().map(|change| residue_of(change, engine, hasher)).collect();
+        if fresh {
+            shown.residue = residue.iter().map(|change| residue_on_wire(change, hasher)).collect();
+        }
+        if decision.action != Action::Unchanged {
+            self.report.progress(Phase::Verified, name, &read_back_words(residue.len(), fresh));
+        }
+        let desired = serde_json::to_value(&object.desired).unwrap_or_default();
+        self.state.change(self.module, |module| {
+            let entry = module.containers.entry(facts.key.clone()).or_default();
+            let residue = if fresh { known } else { std::mem::take(&mut entry.residue) };
+            *entry = ContainerState { id, desired, residue };
+        })?;
+        Ok(())
+    }
+
+    /// A container where there was none. If it does not come up, nothing is left of it.
+    async fn create(&self, name: &str, key: &str, object: &ContainerObject) -> Result<String, ApplyError> {
+        let body = self.body(key, object, &BTreeMap::new());
+        let id = self.step(name, "creation", self.make(name, &body).await)?;
+        self.report.progress(Phase::Created, name, "");
+        if let Err(source) = self.bring_up(&id).await {
+            let volumes = self.anonymous_volumes(&id).await;
+            let removed = self.engine.remove_container(&id).await;
+            for volume in volumes {
+                // Made for this container a moment ago, and empty but for the image's files.
+                let _ = self.engine.remove_volume(&volume).await;
+            }
+            self.report.progress(Phase::RolledBack, name, "the new container was removed");
+            let left = match &removed {
+                Ok(()) => "there was no container before and there is none now".to_owned(),
+                Err(error) => format!("the new container could not be removed: {error}"),
+            };
+            return Err(ApplyError::Step {
+                object: name.to_owned(),
+                step: "start",
+                source: Box::new(source),
+                left,
+                rolled_back: removed.is_ok(),
+            });
+        }
+        self.report.progress(Phase::Started, name, "");
+        Ok(id)
+    }
+
+    async fn start(&self, name: &str, id: &str) -> Result<(), ApplyError> {
+        self.step(name, "start", self.bring_up(id).await)?;
+        self.report.progress(Phase::Started, name, "");
+        Ok(())
+    }
+
+    pub(super) fn body(&self, key: &str, object: &ContainerObject, volumes: &BTreeMap<String, String>) -> Body {
+        let labels = [
+            (LABEL_INSTALLATION, self.host.installation.as_str()),
+            (LABEL_MODULE, self.module),
+            (LABEL_CONTAINER, key),
+        ];
+        create_body(&object.declared, &labels, volumes, self.host.version.api)
+    }
+
+    /// Creates a container and attaches it to all its networks. If that fails, nothing is left of it.
+    pub(super) async fn make(&self, name: &str, body: &Body) -> Result<String, ApplyError> {
+        let id = self.engine.create_container(name, body.platform.as_deref(), &body.create).await?;
+        for (network, endpoint) in &body.connect {
+            if let Err(error) = self.engine.connect(network, &id, endpoint).await {
+                let volumes = self.anonymous_volumes(&id).await;
+                self.engine.remove_container(&id).await?;
+                for volume in volumes.iter().filter(|volume| !body.create.to_string().contains(volume.as_str())) {
+                    let _ = self.engine.remove_volume(volume).await;
+                }
+                return Err(error.into());
+            }
+        }
+        Ok(id)
+    }
+
+    /// The generated names of the anonymous volumes that a container has.
+    pub(super) async fn anonymous_volumes(&self, id: &str) -> Vec<String> {
+        match super::observe_container(self.engine, self.host, id).await {
+            Ok(Some(observed)) => observed.anonymous_volumes.into_values().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Starts a container and watches that it stays up. One that ends well by itself counts as up.
+    pub(super) async fn bring_up(&self, id: &str) -> Result<(), ApplyError> {
+        self.engine.start(id).await?;
+        let until = tokio::time::Instant::now() + SETTLE;
+        loop {
+            let inspect = self.engine.container(id).await?.unwrap_or_default();
+            let state = &inspect["State"];
+            let restarted = inspect["RestartCount"].as_i64().unwrap_or_default() > 0 || state["Restarting"] == json!(true);
+            let exit_code = state["ExitCode"].as_i64().unwrap_or_default();
+            let ended = state["Running"] != json!(true);
+            if (restarted && exit_code != 0) || (ended && exit_code != 0) || state["Dead"] == json!(true) {
+                let error = state["Error"].as_str().filter(|error| !error.is_empty()).map(str::to_owned);
+                let lines = self.engine.last_lines(id, 10).await.unwrap_or_default();
+                return Err(ApplyError::NotUp { exit_code, error, lines });
+            }
+            if ended || tokio::time::Instant::now() >= until {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// An error of a step before which nothing of this object was touched.
+    pub(super) fn step<T, E: Into<ApplyError>>(
+        &self,
+        object: &str,
+        step: &'static str,
+        result: Result<T, E>,
+    ) -> Result<T, ApplyError> {
+        result.map_err(|error| ApplyError::Step {
+            object: object.to_owned(),
+            step,
+            source: Box::new(error.into()),
+            left: "it is as it was before".to_owned(),
+            rolled_back: true,
+        })
+    }
+
+    /// Stops a container that left the declaration, so that not even an engine restart starts it again.
+    async fn set_aside(&self, observed: &Observed) -> Result<(), ApplyError> {
+        if !observed.removes_itself() {
+            let off = json!({ "RestartPolicy": { "Name": "no" } });
+            self.step(&observed.name, "setting its restart policy aside", self.engine.update(&observed.id, &off).await)?;
+        }
+        self.step(&observed.name, "stop", self.engine.stop(&observed.id, None).await)?;
+        self.report.progress(Phase::Stopped, &observed.name, "it left the declaration");
+        Ok(())
+    }
+
+    async fn bring_back(&self, observed: &Observed) {
+        let policy = update::restart_body(&observed.spec);
+        let back = match self.engine.update(&observed.id, &policy).await {
+            Ok(()) if observed.running => self.engine.start(&observed.id).await,
+            other => other,
+        };
+        match back {
+            Ok(()) => self.report.progress(Phase::RolledBack, &observed.name, "it runs again"),
+            Err(error) => self.report.progress(Phase::RolledBack, &observed.name, &format!("it could not be started again: {error}")),
+        }
+    }
+}
+
+fn read_back_words(residue: usize, fresh: bool) -> String {
+    match (residue, fresh) {
+        (0, _) => "read back equal".to_owned(),
+        (count, true) => format!("{count} fields read back differently (residue)"),
+        (_, false) => "the changes read back equal".to_owned(),
+    }
+}

@@ -1,0 +1,271 @@
+//! Looking: what the engine and the agent's state say of everything a module declares.
+
+use std::collections::BTreeMap;
+
+use plumbline::catalogue::{Path, container_descriptor};
+use plumbline::diff::{Comparison, LeafChange, diff};
+use plumbline::normal::normalise;
+use plumbline::order::{container_order, shared_namespaces};
+use plumbline::plan::{Facts, Standing};
+use plumbline::proto::v1::{ContainerSpec, ModuleSpec, ObjectKind};
+use prost_reflect::{DynamicMessage, ReflectMessage as _};
+use serde_json::Value as Json;
+
+use super::{ApplyError, networks};
+use crate::container::{Names, Observed, align, desired, observe, resolve};
+use crate::engine::{EngineReader, Version};
+use crate::state::{ContainerState, State};
+
+/// What does not change during an apply.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// The certificate authority that this agent belongs to.
+    pub installation: String,
+    /// The engine's version.
+    pub version: Version,
+    /// The host's name, which the engine gives to containers in the host's network.
+    pub host_name: String,
+}
+
+impl Host {
+    /// Asks the engine.
+    pub async fn ask(reader: &EngineReader, installation: &str) -> Result<Self, ApplyError> {
+        let version = reader.version().await?;
+        let info = reader.info().await?;
+        let host_name = info["Name"].as_str().unwrap_or_default().to_owned();
+        Ok(Self { installation: installation.to_owned(), version, host_name })
+    }
+}
+
+/// One object: the facts that decide, and what it takes to act.
+#[derive(Debug, Clone)]
+pub struct Gathered {
+    /// For the decision.
+    pub facts: Facts,
+    /// For the act.
+    pub detail: Detail,
+}
+
+/// What it takes to act on an object.
+#[derive(Debug, Clone)]
+pub enum Detail {
+    /// A declared container.
+    Container(Box<ContainerObject>),
+    /// A declared network or volume: the body that creates it.
+    Simple(Json),
+    /// A container that left the declaration.
+    LeftOver(Box<Observed>),
+}
+
+/// A declared container.
+#[derive(Debug, Clone)]
+pub struct ContainerObject {
+    /// Resolved, in the declaration's own words.
+    pub declared: DynamicMessage,
+    /// In normal form, with the image's defaults.
+    pub desired: DynamicMessage,
+    /// What runs.
+    pub observed: Option<Observed>,
+    /// The id of the declared image, if it is on the host.
+    pub image_id: Option<String>,
+    /// The image as declared.
+    pub image: String,
+    /// always, missing, never.
+    pub pull_policy: String,
+}
+
+/// Every object of a module in the order in which it is applied: networks, volumes, containers, what is left over.
+pub async fn gather(
+    reader: &EngineReader,
+    state: &State,
+    host: &Host,
+    spec: &ModuleSpec,
+) -> Result<Vec<Gathered>, ApplyError> {
+    let names = Names::of(spec);
+    let mut objects = networks::gather(reader, host, spec, &names).await?;
+    let (mut ours, left_over) = find_ours(reader, state, host, spec).await?;
+    for key in container_order(spec)? {
+        let Some(container) = spec.containers.get(&key) else { continue };
+        let observed = ours.remove(&key);
+        let resolved = resolve(&key, container, &names);
+        let mut gathered = gather_container(reader, state, host, spec, &key, resolved, observed).await?;
+        gathered.facts.shares = shared_namespaces(container);
+        objects.push(gathered);
+    }
+    objects.extend(left_over.into_iter().map(|(key, observed)| left_over_object(key, observed)));
+    Ok(objects)
+}
+
+/// This module's containers by key, and those that the declaration no longer has (or has a second time).
+async fn find_ours(
+    reader: &EngineReader,
+    state: &State,
+    host: &Host,
+    spec: &ModuleSpec,
+) -> Result<(BTreeMap<String, Observed>, Vec<(String, Observed)>), ApplyError> {
+    let labels = [
+        (crate::container::LABEL_INSTALLATION, host.installation.as_str()),
+        (crate::container::LABEL_MODULE, spec.name()),
+    ];
+    let remembered = state.module(spec.name());
+    let mut ids = reader.containers_with(&labels).await?;
+    ids.extend(remembered.containers.values().map(|container| container.id.clone()));
+    ids.sort();
+    ids.dedup();
+    let mut found: Vec<(String, Observed)> = Vec::new();
+    for id in ids {
+        let Some(observed) = observe_container(reader, host, &id).await? else { continue };
+        let by_state = remembered.containers.iter().find(|(_, container)| container.id == observed.id);
+        let key = match (by_state, &observed.owner) {
+            (Some((key, _)), _) => key.clone(),
+            (None, Some((_, _, key))) => key.clone(),
+            (None, None) => continue,
+        };
+        found.push((key, observed));
+    }
+    // The one that is remembered leads, then one that runs.
+    found.sort_by_key(|(key, observed)| {
+        let known = remembered.containers.get(key).is_some_and(|container| container.id == observed.id);
+        (!known, !observed.running)
+    });
+    let (mut ours, mut left_over) = (BTreeMap::new(), Vec::new());
+    for (key, observed) in found {
+        if spec.containers.contains_key(&key) && !ours.contains_key(&key) {
+            ours.insert(key, observed);
+        } else {
+            left_over.push((key, observed));
+        }
+    }
+    Ok((ours, left_over))
+}
+
+/// A container by name or id, as observed.
+pub async fn observe_container(
+    reader: &EngineReader,
+    host: &Host,
+    name: &str,
+) -> Result<Option<Observed>, ApplyError> {
+    let Some(inspect) = reader.container(name).await? else { return Ok(None) };
+    let image = match inspect["Image"].as_str() {
+        Some(id) => reader.image(id).await?,
+        None => None,
+    };
+    let mut shared = BTreeMap::new();
+    for member in ["NetworkMode", "IpcMode", "PidMode"] {
+        let mode = inspect["HostConfig"][member].as_str().unwrap_or_default();
+        if let Some(id) = mode.strip_prefix("container:")
+            && let Some(other) = reader.container(id).await?
+        {
+            let name = other["Name"].as_str().unwrap_or_default().trim_start_matches('/').to_owned();
+            shared.insert(id.to_owned(), name);
+        }
+    }
+    Ok(Some(observe(&inspect, image.as_ref(), &host.host_name, |id| shared.get(id).cloned())?))
+}
+
+pub(super) async fn gather_container(
+    reader: &EngineReader,
+    state: &State,
+    host: &Host,
+    spec: &ModuleSpec,
+    key: &str,
+    resolved: ContainerSpec,
+    observed: Option<Observed>,
+) -> Result<Gathered, ApplyError> {
+    let name = resolved.container_name().to_owned();
+    let image = resolved.image().to_owned();
+    let pull_policy = resolved.pull_policy.clone().unwrap_or_else(|| "missing".to_owned());
+    let wanted_image = reader.image(&image).await?;
+    let image_id = wanted_image.as_ref().and_then(|image| image["Id"].as_str()).map(str::to_owned);
+    // Without the declared image, the defaults of the one that runs are the best that is known.
+    let defaults = match (&wanted_image, &observed) {
+        (None, Some(observed)) => reader.image(&observed.image_id).await?,
+        (wanted, _) => wanted.clone(),
+    };
+    let declared = resolved.transcode_to_dynamic();
+    let mut normal = declared.clone();
+    normalise(&mut normal);
+    let mut wanted = desired(&normal, defaults.as_ref())?;
+    let mut observed = observed;
+    let remembered = state.module(spec.name()).containers.get(key).cloned();
+    let at = Path::default().field("containers").key(key);
+    let (changes, standing, engine_id) = match &mut observed {
+        Some(observed) => {
+            align(&mut wanted, &mut observed.spec, image_id.as_deref(), &observed.image_id);
+            let previous = remembered.as_ref().and_then(|state| read_desired(&state.desired));
+            let comparison = Comparison {
+                declared: &normal,
+                desired: &wanted,
+                observed: &observed.spec,
+                previous: previous.as_ref(),
+                api: host.version.api,
+            };
+            let mut changes = diff(&comparison, &at);
+            changes.retain(|change| !is_known_residue(state, remembered.as_ref(), host, change));
+            let taken = observed.name != name && reader.container(&name).await?.is_some();
+            (changes, if taken { Standing::Foreign } else { Standing::Ours }, observed.id.clone())
+        }
+        None => {
+            let nothing = DynamicMessage::new(container_descriptor());
+            let comparison = Comparison {
+                declared: &normal,
+                desired: &normal,
+                observed: &nothing,
+                previous: None,
+                api: host.version.api,
+            };
+            let stranger = reader.container(&name).await?;
+            let id = stranger.as_ref().and_then(|stranger| stranger["Id"].as_str()).unwrap_or_default().to_owned();
+            let standing = if stranger.is_some() { Standing::Foreign } else { Standing::Absent };
+            (diff(&comparison, &at), standing, id)
+        }
+    };
+    let before = changes.len();
+    let changes: Vec<LeafChange> = changes
+        .into_iter()
+        .filter(|change| !spec.ignore_paths.iter().any(|path| change.path.is_at_or_below(path)))
+        .collect();
+    let facts = Facts {
+        kind: ObjectKind::Container,
+        key: key.to_owned(),
+        engine_name: name,
+        engine_id,
+        standing,
+        ignored: u32::try_from(before - changes.len()).unwrap_or(u32::MAX),
+        changes,
+        down: observed.as_ref().is_some_and(|observed| !observed.running && !observed.is_finished()),
+        removes_itself: observed.as_ref().is_some_and(Observed::removes_itself),
+        image_missing: image_id.is_none() && pull_policy == "never",
+        shares: std::collections::BTreeSet::new(),
+    };
+    let object = ContainerObject { declared, desired: wanted, observed, image_id, image, pull_policy };
+    Ok(Gathered { facts, detail: Detail::Container(Box::new(object)) })
+}
+
+fn read_desired(json: &Json) -> Option<DynamicMessage> {
+    DynamicMessage::deserialize(container_descriptor(), json).ok()
+}
+
+/// The engine read this back differently right after creation, and still does: recreating would not help.
+fn is_known_residue(state: &State, remembered: Option<&ContainerState>, host: &Host, change: &LeafChange) -> bool {
+    let Some(remembered) = remembered else { return false };
+    let known = super::read_back::residue_of(change, &host.version.engine, state.hasher());
+    remembered.residue.contains(&known)
+}
+
+fn left_over_object(key: String, observed: Observed) -> Gathered {
+    let facts = Facts {
+        kind: ObjectKind::Container,
+        key,
+        engine_name: observed.name.clone(),
+        engine_id: observed.id.clone(),
+        standing: Standing::LeftOver,
+        changes: Vec::new(),
+        ignored: 0,
+        down: false,
+        removes_itself: false,
+        image_missing: false,
+        shares: std::collections::BTreeSet::new(),
+    };
+    Gathered { facts, detail: Detail::LeftOver(Box::new(observed)) }
+}

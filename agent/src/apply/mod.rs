@@ -1,0 +1,25 @@
+//! One apply, from spec to result.
+//!
+//! ```text
+//! gather (engine, state) --> facts --decide--> decisions --execute--> result
+//! ```
+//!
+//! [`gather`] only looks, and gets an engine handle that can do no more. The decision is `plumbline::plan`. [`execute`]
+//! does what was decided, reads back after every mutation, and puts back what was before when a step fails.
+
+mod adopt;
+mod error;
+mod execute;
+mod gather;
+mod networks;
+mod read_back;
+mod recreate;
+mod result;
+mod run;
+mod update;
+
+pub use adopt::{adopt, owner};
+pub use error::ApplyError;
+pub use gather::{ContainerObject, Detail, Gathered, Host, gather, observe_container};
+pub use result::module_result;
+pub use run::{Applied, Report, apply, plan};

@@ -1,0 +1,126 @@
+//! The module's networks and volumes: compared, created if missing, never recreated.
+
+use plumbline::catalogue::{Path, network_descriptor, volume_descriptor};
+use plumbline::diff::{Comparison, diff};
+use plumbline::engine_form::{from_engine, to_engine};
+use plumbline::normal::normalise;
+use plumbline::plan::{Facts, Standing};
+use plumbline::proto::v1::{ModuleSpec, ObjectKind};
+use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage as _};
+use serde_json::{Value as Json, json};
+
+use super::{ApplyError, Detail, Gathered, Host};
+use crate::container::{LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, Names};
+use crate::engine::EngineReader;
+
+/// The facts of every network and volume that the module declares.
+pub(super) async fn gather(
+    reader: &EngineReader,
+    host: &Host,
+    spec: &ModuleSpec,
+    names: &Names,
+) -> Result<Vec<Gathered>, ApplyError> {
+    let mut objects = Vec::new();
+    for (key, network) in &spec.networks {
+        let name = &names.networks[key];
+        // An inspect by name also finds an id that starts like it.
+        let found = reader.network(name).await?.filter(|found| found["Name"] == name.as_str() || network.external());
+        let object = Simple {
+            kind: ObjectKind::Network,
+            key,
+            name,
+            external: network.external(),
+            declared: network.transcode_to_dynamic(),
+            descriptor: network_descriptor(),
+        };
+        objects.push(object.gather(host, spec.name(), found)?);
+    }
+    for (key, volume) in &spec.volumes {
+        let name = &names.volumes[key];
+        let object = Simple {
+            kind: ObjectKind::Volume,
+            key,
+            name,
+            external: volume.external(),
+            declared: volume.transcode_to_dynamic(),
+            descriptor: volume_descriptor(),
+        };
+        objects.push(object.gather(host, spec.name(), reader.volume(name).await?)?);
+    }
+    Ok(objects)
+}
+
+struct Simple<'a> {
+    kind: ObjectKind,
+    key: &'a str,
+    name: &'a str,
+    external: bool,
+    declared: DynamicMessage,
+    descriptor: MessageDescriptor,
+}
+
+impl Simple<'_> {
+    fn gather(self, host: &Host, module: &str, found: Option<Json>) -> Result<Gathered, ApplyError> {
+        let labels = found.as_ref().map(|found| found["Labels"].clone()).unwrap_or_default();
+        let ours = labels[LABEL_INSTALLATION] == host.installation.as_str() && labels[LABEL_MODULE] == module;
+        let standing = match (&found, self.external, ours) {
+            (Some(_), true, _) => Standing::External,
+            (None, true, _) => Standing::ExternalMissing,
+            (Some(_), false, true) => Standing::Ours,
+            (Some(_), false, false) => Standing::Foreign,
+            (None, false, _) => Standing::Absent,
+        };
+        let mut declared = self.declared.clone();
+        normalise(&mut declared);
+        let mut observed = DynamicMessage::new(self.descriptor.clone());
+        if let (Some(found), Standing::Ours) = (&found, standing) {
+            let mut found = found.clone();
+            if let Some(labels) = found["Labels"].as_object_mut() {
+                labels.retain(|key, _| !key.starts_with(LABEL_PREFIX));
+            }
+            observed = from_engine(&self.descriptor, &found)?;
+            normalise(&mut observed);
+        }
+        let compared = matches!(standing, Standing::Ours | Standing::Absent);
+        let root = if self.kind == ObjectKind::Network { "networks" } else { "volumes" };
+        let comparison = Comparison {
+            declared: &declared,
+            desired: &declared,
+            observed: &observed,
+            previous: None,
+            api: host.version.api,
+        };
+        let changes =
+            if compared { diff(&comparison, &Path::default().field(root).key(self.key)) } else { Vec::new() };
+        let id = found.as_ref().and_then(|found| found["Id"].as_str().or(found["Name"].as_str()));
+        let facts = Facts {
+            kind: self.kind,
+            key: self.key.to_owned(),
+            engine_name: self.name.to_owned(),
+            engine_id: id.unwrap_or_default().to_owned(),
+            standing,
+            changes,
+            ignored: 0,
+            down: false,
+            removes_itself: false,
+            image_missing: false,
+            shares: std::collections::BTreeSet::new(),
+        };
+        let body = self.body(host, module);
+        Ok(Gathered { facts, detail: Detail::Simple(body) })
+    }
+
+    fn body(&self, host: &Host, module: &str) -> Json {
+        let mut body = to_engine(&self.declared);
+        body["Name"] = json!(self.name);
+        body["Labels"][LABEL_INSTALLATION] = json!(host.installation);
+        body["Labels"][LABEL_MODULE] = json!(module);
+        if self.kind == ObjectKind::Network {
+            body["CheckDuplicate"] = json!(true);
+        } else if let Some(options) = body.as_object_mut().and_then(|body| body.remove("Options")) {
+            // The one member that inspect names otherwise than create.
+            body["DriverOpts"] = options;
+        }
+        body
+    }
+}

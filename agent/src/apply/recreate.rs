@@ -1,0 +1,174 @@
+//! A new container in the place of the old one, and the old one back if anything fails.
+//!
+//! create new under a spare name, read back, stop old (its restart policy first set to "no", so that an engine restart
+//! cannot start both), rename old aside, rename new in, start new, watch it, remove old without its volumes.
+
+use plumbline::proto::v1::Phase;
+
+use super::execute::Executor;
+use super::read_back::read_back;
+use super::{ApplyError, ContainerObject, update};
+use crate::container::Observed;
+
+/// How far a recreation is. What must be put back depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// Nothing exists yet that was not there before.
+    Nothing,
+    /// The new container exists under a spare name.
+    NewMade,
+    /// The old one's restart policy may be "no", and it may be stopped.
+    OldStopping,
+    /// The old one may have its aside name.
+    OldAside,
+    /// The new one may have the name, and may have been started.
+    NewIn,
+}
+
+/// Recreates and returns the new container's id.
+pub(super) async fn recreate(
+    executor: &Executor<'_>,
+    name: &str,
+    key: &str,
+    object: &ContainerObject,
+) -> Result<String, ApplyError> {
+    let Some(old) = &object.observed else {
+        return Err(ApplyError::NotDone(format!("{name} does not exist, so it cannot be recreated")));
+    };
+    let mut attempt = Attempt { executor, old, new: None, stage: Stage::Nothing };
+    match attempt.run(name, key, object).await {
+        Ok(id) => Ok(id),
+        Err((step, source)) => {
+            let failed = attempt.roll_back().await;
+            let left = match &failed {
+                None if attempt.old.running => "the old container runs again, under its own name".to_owned(),
+                None => "the old container is as it was".to_owned(),
+                Some(error) => format!("putting the old container back failed, too: {error}; look at {}", old.id),
+            };
+            executor.report.progress(Phase::RolledBack, name, &left);
+            Err(ApplyError::Step {
+                object: name.to_owned(),
+                step,
+                source: Box::new(source),
+                left,
+                rolled_back: failed.is_none(),
+            })
+        }
+    }
+}
+
+struct Attempt<'a> {
+    executor: &'a Executor<'a>,
+    old: &'a Observed,
+    new: Option<String>,
+    stage: Stage,
+}
+
+impl Attempt<'_> {
+    async fn run(
+        &mut self,
+        name: &str,
+        key: &str,
+        object: &ContainerObject,
+    ) -> Result<String, (&'static str, ApplyError)> {
+        let (executor, engine, old) = (self.executor, self.executor.engine, self.old);
+        let report = executor.report;
+        let body = executor.body(key, object, &self.carried(object));
+        let new = executor.make(&spare_name(name), &body).await.map_err(|error| ("creation", error))?;
+        self.new = Some(new.clone());
+        self.stage = Stage::NewMade;
+        report.progress(Phase::Created, name, "under a spare name");
+        self.check_mounts(&new, key, object).await.map_err(|error| ("reading back", error))?;
+
+        self.stage = Stage::OldStopping;
+        let off = serde_json::json!({ "RestartPolicy": { "Name": "no" } });
+        engine.update(&old.id, &off).await.map_err(|error| ("setting the old restart policy aside", error.into()))?;
+        engine.stop(&old.id, None).await.map_err(|error| ("stop of the old container", error.into()))?;
+        report.progress(Phase::Stopped, &old.name, "");
+        self.stage = Stage::OldAside;
+        engine.rename(&old.id, &aside_name(&old.name)).await.map_err(|error| ("renaming the old container", error.into()))?;
+        self.stage = Stage::NewIn;
+        engine.rename(&new, name).await.map_err(|error| ("renaming the new container", error.into()))?;
+        executor.bring_up(&new).await.map_err(|error| ("start", error))?;
+        report.progress(Phase::Started, name, "");
+
+        // From here the new one stands. An old one that cannot be removed is stopped, never restarts, and is ours.
+        match engine.remove_container(&old.id).await {
+            Ok(()) => report.progress(Phase::Removed, &old.name, "the old container; its volumes stay"),
+            Err(error) => tracing::warn!(container = old.id, %error, "the old container could not be removed"),
+        }
+        Ok(new)
+    }
+
+    /// Anonymous volumes keep their data: the new container names them. Only those that are still wanted.
+    fn carried(&self, object: &ContainerObject) -> std::collections::BTreeMap<String, String> {
+        let wanted: Vec<String> = object
+            .desired
+            .get_field_by_name("mounts")
+            .iter()
+            .flat_map(|mounts| mounts.as_list().unwrap_or_default())
+            .filter_map(|mount| {
+                let mount = mount.as_message()?;
+                let unnamed = !mount.has_field_by_name("source");
+                let target = mount.get_field_by_name("target")?.as_str()?.to_owned();
+                unnamed.then_some(target)
+            })
+            .collect();
+        let carried = self.old.anonymous_volumes.iter().filter(|(target, _)| wanted.contains(target));
+        carried.map(|(target, name)| (target.clone(), name.clone())).collect()
+    }
+
+    /// What the engine holds of the mounts is known before the old container is touched: an engine that drops an option
+    /// there would show other data.
+    async fn check_mounts(&self, new: &str, key: &str, object: &ContainerObject) -> Result<(), ApplyError> {
+        let (_, residue) = read_back(self.executor.engine, self.executor.host, object, key, new).await?;
+        let root = format!("containers.{key}.mounts");
+        let wrong: Vec<String> = residue
+            .iter()
+            .filter(|change| change.path.is_at_or_below(&root))
+            .map(|change| change.path.to_string())
+            .collect();
+        if wrong.is_empty() { Ok(()) } else { Err(ApplyError::NotDone(wrong.join(", "))) }
+    }
+
+    /// Puts the old container back. Every step is tried, whatever the others say; the first error is returned.
+    async fn roll_back(&mut self) -> Option<ApplyError> {
+        let (engine, old) = (self.executor.engine, self.old);
+        let mut failed: Option<ApplyError> = None;
+        let mut note = |result: Result<(), crate::engine::EngineError>| {
+            if let Err(error) = result {
+                failed.get_or_insert(error.into());
+            }
+        };
+        if let Some(new) = self.new.take() {
+            let fresh = self.executor.anonymous_volumes(&new).await;
+            note(engine.remove_container(&new).await);
+            for volume in fresh.iter().filter(|volume| !old.anonymous_volumes.values().any(|kept| kept == *volume)) {
+                // Made with the new container a moment ago; the old one's are never touched.
+                let _ = engine.remove_volume(volume).await;
+            }
+        }
+        if self.stage >= Stage::OldAside {
+            let renamed = engine.rename(&old.id, &old.name).await;
+            // 400: it still has its name, for it was the renaming that failed.
+            note(renamed.or_else(|error| if error.status() == Some(400) { Ok(()) } else { Err(error) }));
+        }
+        if self.stage >= Stage::OldStopping {
+            note(engine.update(&old.id, &update::restart_body(&old.spec)).await);
+            if old.running {
+                note(engine.start(&old.id).await);
+            }
+        }
+        self.stage = Stage::Nothing;
+        failed
+    }
+}
+
+/// Where the new container waits. Never derived from an earlier spare name, so names do not grow.
+fn spare_name(name: &str) -> String {
+    format!("{name}.plumbline-new")
+}
+
+fn aside_name(name: &str) -> String {
+    format!("{name}.plumbline-old")
+}

@@ -1,0 +1,207 @@
+//! Plan and apply, from the request to the answer.
+
+use std::collections::BTreeSet;
+
+use plumbline::diff::SecretHasher;
+use plumbline::plan::{Decision, decide};
+use plumbline::proto::v1::{
+    Action, ApplyRequest, ModuleResult, ModuleSpec, Outcome, Phase, PlanRequest, PlanResponse, RecreatePolicy,
+    RefusalReason,
+};
+use prost::Message as _;
+
+use super::execute::Executor;
+use super::{ApplyError, Detail, Gathered, Host, gather, module_result};
+use crate::engine::{Engine, EngineReader};
+use crate::state::State;
+
+/// Hears what happens.
+pub trait Report: Sync {
+    /// Something happened to an object (empty: to the module).
+    fn progress(&self, phase: Phase, object: &str, detail: &str);
+    /// An image is being pulled.
+    fn pulling(&self, image: &str, done: u64, total: u64);
+}
+
+/// What came of an apply.
+#[derive(Debug)]
+pub struct Applied {
+    /// The result, as far as it got.
+    pub result: Option<ModuleResult>,
+    /// Why it failed, if it did.
+    pub error: Option<ApplyError>,
+}
+
+/// What an apply would do. The engine handle has no mutating call.
+pub async fn plan(
+    reader: &EngineReader,
+    state: &State,
+    installation: &str,
+    request: &PlanRequest,
+) -> Result<PlanResponse, ApplyError> {
+    let spec = valid(request.spec.as_ref())?;
+    let host = Host::ask(reader, installation).await?;
+    let objects = gather(reader, state, &host, spec).await?;
+    let recreate = request.recreate() == RecreatePolicy::Allow;
+    let (decisions, details) = decided(objects, recreate);
+    let result = module_result(spec, request.revision, &decisions, state.hasher());
+    let plan_token = token(spec, recreate, &result, &details, state.hasher());
+    Ok(PlanResponse { result: Some(result), plan_token })
+}
+
+/// Applies a module. Whatever happens, the answer says how far it got.
+pub async fn apply(
+    engine: &Engine,
+    state: &State,
+    installation: &str,
+    request: &ApplyRequest,
+    report: &dyn Report,
+) -> Applied {
+    let mut result = None;
+    let error = run(engine, state, installation, request, report, &mut result).await.err();
+    Applied { result, error }
+}
+
+async fn run(
+    engine: &Engine,
+    state: &State,
+    installation: &str,
+    request: &ApplyRequest,
+    report: &dyn Report,
+    reached: &mut Option<ModuleResult>,
+) -> Result<(), ApplyError> {
+    let spec = valid(request.spec.as_ref())?;
+    let last = state.module(spec.name()).revision;
+    if request.revision != 0 && request.revision < last {
+        return Err(ApplyError::OlderRevision { asked: request.revision, last });
+    }
+    let host = Host::ask(engine, installation).await?;
+    let recreate = request.recreate() == RecreatePolicy::Allow;
+    let (mut decisions, mut details) = decided(gather(engine, state, &host, spec).await?, recreate);
+    let mut result = module_result(spec, request.revision, &decisions, state.hasher());
+    if !request.plan_token.is_empty()
+        && request.plan_token != token(spec, recreate, &result, &details, state.hasher())
+    {
+        refuse_stale(&mut result);
+        *reached = Some(result);
+        return Ok(());
+    }
+    // The image's defaults are part of what is desired: with the image come the final facts, and the final decision.
+    if result.outcome() != Outcome::RefusedNeedsRecreation
+        && pull_images(engine, &decisions, &details, recreate, report).await?
+    {
+        (decisions, details) = decided(gather(engine, state, &host, spec).await?, recreate);
+        result = module_result(spec, request.revision, &decisions, state.hasher());
+    }
+    report.progress(Phase::Planned, "", &words(&result));
+    if result.outcome() == Outcome::RefusedNeedsRecreation {
+        *reached = Some(result);
+        return Ok(());
+    }
+    let executor = Executor { engine, state, host: &host, module: spec.name(), report };
+    let work: Vec<(Decision, Detail)> = decisions.into_iter().zip(details).collect();
+    let done = executor.execute(&work, &mut result).await;
+    *reached = Some(result);
+    done?;
+    let keys: BTreeSet<String> = spec.containers.keys().cloned().collect();
+    state.change(spec.name(), |module| {
+        module.revision = module.revision.max(request.revision);
+        module.containers.retain(|key, _| keys.contains(key));
+    })?;
+    Ok(())
+}
+
+pub(super) fn valid(spec: Option<&ModuleSpec>) -> Result<&ModuleSpec, ApplyError> {
+    let spec = spec.ok_or_else(|| ApplyError::Invalid("the request has no spec".to_owned()))?;
+    plumbline::manifest::validate(spec).map_err(|violations| {
+        let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        ApplyError::Invalid(texts.join("; "))
+    })?;
+    Ok(spec)
+}
+
+fn decided(objects: Vec<Gathered>, recreate: bool) -> (Vec<Decision>, Vec<Detail>) {
+    let (facts, details): (Vec<_>, Vec<_>) =
+        objects.into_iter().map(|gathered| (gathered.facts, gathered.detail)).unzip();
+    (decide(facts, recreate), details)
+}
+
+/// Pulls what is missing or asked for always. True: something was pulled, so the facts are old.
+async fn pull_images(
+    engine: &Engine,
+    decisions: &[Decision],
+    details: &[Detail],
+    recreate: bool,
+    report: &dyn Report,
+) -> Result<bool, ApplyError> {
+    let mut images = BTreeSet::new();
+    for (decision, detail) in decisions.iter().zip(details) {
+        let Detail::Container(object) = detail else { continue };
+        let will_be_made = matches!(decision.action, Action::Created | Action::Recreated);
+        let missing = object.image_id.is_none() && will_be_made;
+        let always = object.pull_policy == "always" && (will_be_made || recreate);
+        if missing || always {
+            images.insert(object.image.clone());
+        }
+    }
+    for image in &images {
+        report.pulling(image, 0, 0);
+        engine.pull(image, |progress| report.pulling(image, progress.done, progress.total)).await?;
+    }
+    Ok(!images.is_empty())
+}
+
+/// Binds what was planned: the spec, the policy, every object with its id and its diff, the images.
+fn token(
+    spec: &ModuleSpec,
+    recreate: bool,
+    result: &ModuleResult,
+    details: &[Detail],
+    hasher: &SecretHasher,
+) -> String {
+    let mut text = format!("{:?}{recreate}{:?}", spec.encode_to_vec(), result.encode_to_vec());
+    for detail in details {
+        if let Detail::Container(object) = detail {
+            let live = object.observed.as_ref().map(|observed| {
+                (&observed.id, &observed.image_id, observed.running, observed.spec.encode_to_vec().len())
+            });
+            text.push_str(&format!("{:?}{live:?}", object.image_id));
+            // The JSON of a normal form has its keys in one order, the encoding of a map has not.
+            let observed = object.observed.as_ref().and_then(|observed| serde_json::to_value(&observed.spec).ok());
+            text.push_str(&observed.map(sorted).unwrap_or_default());
+        }
+    }
+    hasher.hash(&text)
+}
+
+fn sorted(json: serde_json::Value) -> String {
+    match json {
+        serde_json::Value::Object(map) => {
+            let map: std::collections::BTreeMap<String, String> =
+                map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            format!("{map:?}")
+        }
+        serde_json::Value::Array(values) => format!("{:?}", values.into_iter().map(sorted).collect::<Vec<_>>()),
+        value => value.to_string(),
+    }
+}
+
+fn refuse_stale(result: &mut ModuleResult) {
+    result.outcome = Outcome::RefusedNeedsRecreation.into();
+    result.action = Action::Refused.into();
+    for object in &mut result.objects {
+        object.outcome = Outcome::RefusedNeedsRecreation.into();
+        object.action = Action::Refused.into();
+        object.reason = RefusalReason::StalePlan.into();
+        object.detail = "the plan that the request names no longer holds: plan again".to_owned();
+    }
+}
+
+fn words(result: &ModuleResult) -> String {
+    let changes: usize = result.objects.iter().map(|object| object.diff.as_ref().map_or(0, |diff| diff.changes.len())).sum();
+    match changes {
+        0 => "nothing differs".to_owned(),
+        1 => "1 change".to_owned(),
+        count => format!("{count} changes"),
+    }
+}

@@ -1,0 +1,140 @@
+//! Changing a running container in place; undone if a step fails.
+
+use std::collections::BTreeSet;
+
+use plumbline::catalogue::Path;
+use plumbline::plan::Decision;
+use plumbline::proto::v1::path_segment::Step;
+use plumbline::proto::v1::{Means, Phase};
+use prost_reflect::DynamicMessage;
+use serde_json::Value as Json;
+
+use super::execute::Executor;
+use super::{ApplyError, ContainerObject};
+use crate::container::{endpoint_body, update_body};
+
+/// What there is to do in place.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Work {
+    /// Top-level fields for the update endpoint.
+    update: BTreeSet<String>,
+    /// A new name.
+    rename: bool,
+    /// Networks to be attached anew.
+    networks: BTreeSet<String>,
+}
+
+impl Work {
+    fn of(decision: &Decision) -> Self {
+        let mut work = Self::default();
+        for change in &decision.facts.changes {
+            let (field, key) = field_and_key(&change.path);
+            match change.rule.means() {
+                Means::Update => {
+                    work.update.insert(field);
+                }
+                Means::Rename => work.rename = true,
+                Means::Connect => work.networks.extend(key),
+                Means::Recreate | Means::Instruction | Means::Unspecified => {}
+            }
+        }
+        work
+    }
+}
+
+/// `containers.web.networks[front].aliases` is about the field `networks` and its key `front`.
+fn field_and_key(path: &Path) -> (String, Option<String>) {
+    let steps: Vec<Step> = path.to_wire().into_iter().filter_map(|segment| segment.step).collect();
+    let field = match steps.get(2) {
+        Some(Step::Field(name)) => name.clone(),
+        _ => String::new(),
+    };
+    let key = match steps.get(3) {
+        Some(Step::Key(key)) => Some(key.clone()),
+        _ => None,
+    };
+    (field, key)
+}
+
+/// The body that gives a container the restart policy of a spec.
+pub(super) fn restart_body(spec: &DynamicMessage) -> Json {
+    update_body(spec, &["restart"])
+}
+
+/// Brings the container to what is desired: limits, name, networks, in this order. After a failure the steps that
+/// were done are undone, the last first.
+pub(super) async fn update(
+    executor: &Executor<'_>,
+    decision: &Decision,
+    object: &ContainerObject,
+) -> Result<(), ApplyError> {
+    let Some(observed) = &object.observed else { return Ok(()) };
+    let work = Work::of(decision);
+    let (engine, id) = (executor.engine, observed.id.as_str());
+    let mut undo: Vec<Undo> = Vec::new();
+    let done: Result<(), (&'static str, ApplyError)> = async {
+        if !work.update.is_empty() {
+            let fields: Vec<&str> = work.update.iter().map(String::as_str).collect();
+            engine.update(id, &update_body(&object.desired, &fields)).await.map_err(|error| ("update", error.into()))?;
+            undo.push(Undo::Update(update_body(&observed.spec, &fields)));
+        }
+        if work.rename {
+            engine.rename(id, &decision.facts.engine_name).await.map_err(|error| ("rename", error.into()))?;
+            undo.push(Undo::Rename(observed.name.clone()));
+        }
+        for network in &work.networks {
+            let before = endpoint_body(&observed.spec, network);
+            if before.is_some() {
+                // A connected endpoint must be disconnected first, even to change it.
+                engine.disconnect(network, id).await.map_err(|error| ("disconnect", error.into()))?;
+            }
+            undo.push(Undo::Network(network.clone(), before));
+            if let Some(endpoint) = endpoint_body(&object.desired, network) {
+                engine.connect(network, id, &endpoint).await.map_err(|error| ("connect", error.into()))?;
+            }
+        }
+        Ok(())
+    }
+    .await;
+    let Err((step, source)) = done else {
+        executor.report.progress(Phase::Updated, &decision.facts.engine_name, "");
+        return Ok(());
+    };
+    let mut left = "the steps that were done before it were undone".to_owned();
+    let mut rolled_back = true;
+    for step in undo.into_iter().rev() {
+        if let Err(error) = step.run(executor, id).await {
+            left = format!("undoing the steps before it failed, too: {error}");
+            rolled_back = false;
+        }
+    }
+    executor.report.progress(Phase::RolledBack, &decision.facts.engine_name, &left);
+    Err(ApplyError::Step { object: observed.name.clone(), step, source: Box::new(source), left, rolled_back })
+}
+
+enum Undo {
+    Update(Json),
+    Rename(String),
+    Network(String, Option<Json>),
+}
+
+impl Undo {
+    async fn run(self, executor: &Executor<'_>, id: &str) -> Result<(), ApplyError> {
+        match self {
+            Self::Update(body) => executor.engine.update(id, &body).await?,
+            Self::Rename(name) => executor.engine.rename(id, &name).await?,
+            Self::Network(network, before) => {
+                // A refused connect leaves an endpoint without an address, on which the next start fails.
+                if let Err(error) = executor.engine.disconnect(&network, id).await
+                    && !matches!(error.status(), Some(404 | 403 | 500))
+                {
+                    return Err(error.into());
+                }
+                if let Some(endpoint) = before {
+                    executor.engine.connect(&network, id, &endpoint).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

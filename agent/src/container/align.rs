@@ -1,0 +1,90 @@
+//! What inspect shows in other words than a declaration: brought to the declaration's words before comparing.
+
+use prost_reflect::{DynamicMessage, Value};
+
+use super::is_generated_name;
+
+/// Changes `observed` where it says the same as `desired` in other words.
+///
+/// * The image is compared by id: if both references mean the same image, the declared reference stands for it. If one
+///   reference now means another image (a tag that moved), the ids tell them apart.
+/// * An anonymous volume has a generated name; a declaration has none.
+/// * Privileged, and the host's process or shared-memory namespace, make the engine add `label=disable`.
+pub fn align(
+    desired: &mut DynamicMessage,
+    observed: &mut DynamicMessage,
+    desired_image_id: Option<&str>,
+    observed_image_id: &str,
+) {
+    align_image(desired, observed, desired_image_id, observed_image_id);
+    align_generated_names(desired, observed);
+    align_security(desired, observed);
+}
+
+fn text(message: &DynamicMessage, name: &str) -> String {
+    message.get_field_by_name(name).and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn align_image(
+    desired: &mut DynamicMessage,
+    observed: &mut DynamicMessage,
+    desired_id: Option<&str>,
+    observed_id: &str,
+) {
+    let (wanted, running) = (text(desired, "image"), text(observed, "image"));
+    match desired_id {
+        Some(id) if id == observed_id => observed.set_field_by_name("image", Value::String(wanted)),
+        Some(id) if wanted == running => {
+            desired.set_field_by_name("image", Value::String(format!("{wanted} ({id})")));
+            observed.set_field_by_name("image", Value::String(format!("{running} ({observed_id})")));
+        }
+        // Not on the host: only the reference can be compared.
+        Some(_) | None => {}
+    }
+    if desired.has_field_by_name("platform") && text(observed, "platform").split('/').count() == 1 {
+        // The image is gone, so only the operating system is known.
+        let os = text(desired, "platform").split('/').next().unwrap_or_default().to_owned();
+        if os == text(observed, "platform") {
+            observed.set_field_by_name("platform", Value::String(text(desired, "platform")));
+        }
+    }
+    let declared = text(desired, "platform");
+    if !declared.is_empty() && text(observed, "platform").starts_with(&format!("{declared}/")) {
+        // linux/arm64 is satisfied by linux/arm64/v8.
+        observed.set_field_by_name("platform", Value::String(declared));
+    }
+}
+
+fn align_generated_names(desired: &DynamicMessage, observed: &mut DynamicMessage) {
+    let Some(Value::List(wanted)) = desired.get_field_by_name("mounts").map(std::borrow::Cow::into_owned) else { return };
+    let Some(Value::List(mut mounts)) = observed.get_field_by_name("mounts").map(std::borrow::Cow::into_owned) else { return };
+    for mount in mounts.iter_mut().filter_map(Value::as_message_mut) {
+        let target = text(mount, "target");
+        let unnamed = wanted.iter().filter_map(Value::as_message).any(|wanted| {
+            text(wanted, "target") == target && text(wanted, "type") == "volume" && !wanted.has_field_by_name("source")
+        });
+        if unnamed && text(mount, "type") == "volume" && is_generated_name(&text(mount, "source")) {
+            mount.clear_field_by_name("source");
+        }
+    }
+    observed.set_field_by_name("mounts", Value::List(mounts));
+}
+
+fn align_security(desired: &DynamicMessage, observed: &mut DynamicMessage) {
+    let disable = Value::String("label=disable".to_owned());
+    let options = |message: &DynamicMessage| match message.get_field_by_name("security_opt").as_deref() {
+        Some(Value::List(options)) => options.clone(),
+        _ => Vec::new(),
+    };
+    let privileged = observed.get_field_by_name("privileged").and_then(|value| value.as_bool()).unwrap_or_default();
+    let added = privileged || text(observed, "pid") == "host" || text(observed, "ipc") == "host";
+    if added && !options(desired).contains(&disable) {
+        let mut kept = options(observed);
+        kept.retain(|option| *option != disable);
+        if kept.is_empty() {
+            observed.clear_field_by_name("security_opt");
+        } else {
+            observed.set_field_by_name("security_opt", Value::List(kept));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The calls that only look.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use plumbline::catalogue::ApiVersion;
+use serde_json::{Value as Json, json};
+
+use super::http::Http;
+use super::{EngineError, escape};
+
+/// What the engine says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// As 20.10.24.
+    pub engine: String,
+    /// The API version in use: the newest that both sides know.
+    pub api: ApiVersion,
+}
+
+/// A handle on an engine without any mutating call.
+#[derive(Debug, Clone)]
+pub struct EngineReader {
+    pub(super) http: Http,
+    known: Arc<Mutex<Option<(Instant, Version)>>>,
+}
+
+/// How long the engine's version is taken for granted.
+const VERSION_KEPT: Duration = Duration::from_secs(5);
+
+impl EngineReader {
+    /// A handle on the engine behind this Unix socket. Nothing is sent yet.
+    pub fn new(socket: &Path) -> Self {
+        Self { http: Http::new(socket), known: Arc::default() }
+    }
+
+    /// The socket's path.
+    pub fn socket(&self) -> &Path {
+        self.http.socket()
+    }
+
+    /// How many calls that may change something were sent over this handle and its clones.
+    pub fn mutations(&self) -> u64 {
+        self.http.mutations()
+    }
+
+    /// Asks for the version, negotiating: an engine refuses a version newer than its own (measured on 20.10).
+    /// The answer is kept for a few seconds: an engine may be upgraded under a running agent.
+    pub async fn version(&self) -> Result<Version, EngineError> {
+        if let Some((asked, version)) = self.known.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
+            && asked.elapsed() < VERSION_KEPT
+        {
+            return Ok(version.clone());
+        }
+        let version = self.ask_version().await?;
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), version.clone()));
+        Ok(version)
+    }
+
+    async fn ask_version(&self) -> Result<Version, EngineError> {
+        let answer = self.http.get("/version").await?;
+        let text = |name: &str| answer.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
+        let newest: ApiVersion = text("ApiVersion")
+            .parse()
+            .map_err(|reason| EngineError::Malformed { call: "GET /version".to_owned(), reason })?;
+        if newest < ApiVersion::OLDEST {
+            return Err(EngineError::TooOld { found: newest, needed: ApiVersion::OLDEST });
+        }
+        Ok(Version { engine: text("Version"), api: newest.min(ApiVersion::NEWEST) })
+    }
+
+    async fn get(&self, path: &str) -> Result<Json, EngineError> {
+        let api = self.version().await?.api;
+        self.http.get(&format!("/v{api}{path}")).await
+    }
+
+    /// `None` for an object that does not exist.
+    async fn find(&self, path: &str) -> Result<Option<Json>, EngineError> {
+        match self.get(path).await {
+            Ok(json) => Ok(Some(json)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The engine's settings (GET /info).
+    pub async fn info(&self) -> Result<Json, EngineError> {
+        self.get("/info").await
+    }
+
+    /// A container by name or id.
+    pub async fn container(&self, name: &str) -> Result<Option<Json>, EngineError> {
+        self.find(&format!("/containers/{}/json", escape(name))).await
+    }
+
+    /// An image by reference or id.
+    pub async fn image(&self, reference: &str) -> Result<Option<Json>, EngineError> {
+        self.find(&format!("/images/{}/json", escape(reference))).await
+    }
+
+    /// A network by name or id.
+    pub async fn network(&self, name: &str) -> Result<Option<Json>, EngineError> {
+        self.find(&format!("/networks/{}", escape(name))).await
+    }
+
+    /// A volume by name.
+    pub async fn volume(&self, name: &str) -> Result<Option<Json>, EngineError> {
+        self.find(&format!("/volumes/{}", escape(name))).await
+    }
+
+    /// The ids of all containers, running or not, that carry these labels.
+    pub async fn containers_with(&self, labels: &[(&str, &str)]) -> Result<Vec<String>, EngineError> {
+        let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let filters = json!({ "label": labels }).to_string();
+        let list = self.get(&format!("/containers/json?all=1&filters={}", escape(&filters))).await?;
+        let ids = list.as_array().into_iter().flatten();
+        Ok(ids.filter_map(|one| one.get("Id").and_then(Json::as_str).map(str::to_owned)).collect())
+    }
+
+    /// The last lines a container wrote, for an error message.
+    pub async fn last_lines(&self, container: &str, lines: u32) -> Result<String, EngineError> {
+        use http_body_util::BodyExt as _;
+        let api = self.version().await?.api;
+        let path =
+            format!("/v{api}/containers/{}/logs?stdout=1&stderr=1&tail={lines}", escape(container));
+        let (_, body) = self.http.send(::http::Method::GET, &path, None).await?;
+        let read = tokio::time::timeout(super::http::CALL_DEADLINE, body.collect()).await;
+        let bytes = match read {
+            Ok(Ok(collected)) => collected.to_bytes(),
+            _ => return Ok(String::new()),
+        };
+        // Frames of the multiplexed stream start with eight bytes of which the first is 0, 1 or 2.
+        let text: String = String::from_utf8_lossy(&bytes)
+            .chars()
+            .filter(|character| *character == '\n' || !character.is_control())
+            .collect();
+        Ok(text.trim().to_owned())
+    }
+}

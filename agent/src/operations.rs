@@ -1,0 +1,208 @@
+//! Who owns the work: one worker a module, detached from every caller.
+//!
+//! A caller only watches. Losing it changes nothing; asking for the same operation id again gives the events so far, the
+//! rest, and the same end. Two operations on one module queue.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plumbline::proto::v1::apply_response::Event;
+use plumbline::proto::v1::{ApplyRequest, ApplyResponse, Failure, Phase, Progress};
+use prost::Message as _;
+use tokio::sync::watch;
+use tokio_stream::Stream;
+
+use crate::apply::{Report, apply};
+use crate::engine::Engine;
+use crate::state::State;
+
+/// How many ended operations are remembered for callers that ask again.
+const REMEMBERED: usize = 256;
+
+/// All operations of this agent.
+#[derive(Debug)]
+pub struct Operations {
+    engine: Engine,
+    state: Arc<State>,
+    installation: String,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    operations: HashMap<String, Arc<Operation>>,
+    /// Ids by age, for forgetting.
+    ages: VecDeque<String>,
+    modules: HashMap<String, Arc<tokio::sync::Mutex<()>>>,
+}
+
+#[derive(Debug)]
+struct Operation {
+    id: String,
+    /// The request, to tell the same question from another one under the same id.
+    request: Vec<u8>,
+    events: Mutex<Vec<ApplyResponse>>,
+    /// How many events there are, and whether that is all.
+    seen: watch::Sender<(usize, bool)>,
+}
+
+impl Operation {
+    fn push(&self, event: Event, last: bool) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.push(ApplyResponse { operation_id: self.id.clone(), event: Some(event) });
+        self.seen.send_replace((events.len(), last));
+    }
+
+    fn is_over(&self) -> bool {
+        self.seen.borrow().1
+    }
+}
+
+/// The events of one operation, from its first to its last.
+pub type Events = Pin<Box<dyn Stream<Item = ApplyResponse> + Send>>;
+
+/// The id is taken by another request.
+#[derive(Debug, thiserror::Error)]
+#[error("the operation id {0} was used for another request: choose a new one for each apply")]
+pub struct IdTaken(String);
+
+impl Operations {
+    /// For one engine.
+    pub fn new(engine: Engine, state: Arc<State>, installation: &str) -> Self {
+        Self { engine, state, installation: installation.to_owned(), inner: Mutex::default() }
+    }
+
+    /// Starts an operation, or finds the one that has this id already, and watches it.
+    pub fn apply(self: &Arc<Self>, request: ApplyRequest) -> Result<Events, IdTaken> {
+        let encoded = request.encode_to_vec();
+        let (operation, is_new, module) = {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let name = request.spec.as_ref().map(|spec| spec.name().to_owned()).unwrap_or_default();
+            let module = inner.modules.entry(name).or_default().clone();
+            match inner.operations.get(&request.operation_id) {
+                Some(known) if known.request == encoded => (known.clone(), false, module),
+                Some(_) => return Err(IdTaken(request.operation_id)),
+                None => {
+                    let operation = Arc::new(Operation {
+                        id: request.operation_id.clone(),
+                        request: encoded,
+                        events: Mutex::default(),
+                        seen: watch::Sender::new((0, false)),
+                    });
+                    inner.operations.insert(operation.id.clone(), operation.clone());
+                    inner.ages.push_back(operation.id.clone());
+                    inner.forget();
+                    (operation, true, module)
+                }
+            }
+        };
+        if is_new {
+            operation.push(Event::Progress(progress(Phase::Accepted, "", "")), false);
+            tokio::spawn(Self::work(self.clone(), operation.clone(), module, request));
+        }
+        Ok(watch_events(operation))
+    }
+
+    async fn work(
+        self: Arc<Self>,
+        operation: Arc<Operation>,
+        module: Arc<tokio::sync::Mutex<()>>,
+        request: ApplyRequest,
+    ) {
+        let _turn = module.lock().await;
+        let reporter = Reporter(operation.clone());
+        // In a task of its own, so that a fault in it still ends the operation for those who watch.
+        let this = self.clone();
+        let work = tokio::spawn(async move {
+            let applied = apply(&this.engine, &this.state, &this.installation, &request, &reporter).await;
+            match applied.error {
+                None => Event::Result(applied.result.unwrap_or_default()),
+                Some(error) => Event::Failure(Failure {
+                    code: error.code() as i32,
+                    message: error.to_string(),
+                    reached: applied.result,
+                    rolled_back: error.rolled_back(),
+                }),
+            }
+        });
+        let end = work.await.unwrap_or_else(|error| {
+            Event::Failure(Failure {
+                code: tonic::Code::Internal as i32,
+                message: format!("a fault in the agent ({error}); plan again to see in which state the host is"),
+                reached: None,
+                rolled_back: false,
+            })
+        });
+        operation.push(end, true);
+    }
+
+    /// Waits for the module's other operations, for work that is not an apply.
+    pub async fn turn(&self, module: &str) -> tokio::sync::OwnedMutexGuard<()> {
+        let module = {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.modules.entry(module.to_owned()).or_default().clone()
+        };
+        module.lock_owned().await
+    }
+}
+
+impl Inner {
+    fn forget(&mut self) {
+        while self.ages.len() > REMEMBERED {
+            let Some(position) = self.ages.iter().position(|id| self.operations.get(id).is_none_or(|one| one.is_over())) else {
+                return;
+            };
+            if let Some(id) = self.ages.remove(position) {
+                self.operations.remove(&id);
+            }
+        }
+    }
+}
+
+fn watch_events(operation: Arc<Operation>) -> Events {
+    let mut seen = operation.seen.subscribe();
+    Box::pin(async_stream::stream! {
+        let mut next = 0;
+        loop {
+            let (count, last) = *seen.borrow_and_update();
+            while next < count {
+                let event = operation.events.lock().unwrap_or_else(PoisonError::into_inner).get(next).cloned();
+                if let Some(event) = event {
+                    yield event;
+                }
+                next += 1;
+            }
+            if last || seen.changed().await.is_err() {
+                return;
+            }
+        }
+    })
+}
+
+struct Reporter(Arc<Operation>);
+
+impl Report for Reporter {
+    fn progress(&self, phase: Phase, object: &str, detail: &str) {
+        tracing::info!(operation = self.0.id, ?phase, object, detail);
+        self.0.push(Event::Progress(progress(phase, object, detail)), false);
+    }
+
+    fn pulling(&self, image: &str, done: u64, total: u64) {
+        let mut event = progress(Phase::Pulling, image, "");
+        (event.done_bytes, event.total_bytes) = (done, total);
+        self.0.push(Event::Progress(event), false);
+    }
+}
+
+fn progress(phase: Phase, object: &str, detail: &str) -> Progress {
+    let now = std::time::SystemTime::now();
+    Progress {
+        phase: phase.into(),
+        object: object.to_owned(),
+        detail: detail.to_owned(),
+        done_bytes: 0,
+        total_bytes: 0,
+        time: Some(now.into()),
+    }
+}

@@ -1,0 +1,113 @@
+//! An agent as a process: its options, and how it is put together.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use plumbline::proto::v1::agent_service_server::{AgentServiceServer, SERVICE_NAME};
+use plumbline::tls::{Identity, Role, TlsError};
+use tokio::net::TcpListener;
+use tonic::service::Routes;
+
+use crate::engine::Engine;
+use crate::serve::{MESSAGE_LIMIT, ServeError, allow, listen, serve};
+use crate::service::Agent;
+use crate::state::{State, StateError};
+
+/// Options of `plumb-agent` and `plumb agent`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct AgentOptions {
+    /// Address to listen on.
+    #[arg(long, default_value = "0.0.0.0:7443", env = "PLUMBLINE_AGENT_LISTEN")]
+    pub listen: String,
+    /// The engine's Unix socket.
+    #[arg(long, default_value = "/var/run/docker.sock", env = "PLUMBLINE_ENGINE")]
+    pub engine: PathBuf,
+    /// Where the agent keeps what it knows. One agent for each directory.
+    #[arg(long, default_value = "/var/lib/plumbline-agent", env = "PLUMBLINE_AGENT_DATA")]
+    pub data_dir: PathBuf,
+    /// The certificate authority's certificate.
+    #[arg(long, env = "PLUMBLINE_CA")]
+    pub ca: PathBuf,
+    /// This agent's certificate, from `plumb ca issue agent NAME`.
+    #[arg(long, env = "PLUMBLINE_CERT")]
+    pub cert: PathBuf,
+    /// The certificate's key.
+    #[arg(long, env = "PLUMBLINE_KEY")]
+    pub key: PathBuf,
+}
+
+/// An agent that could not be started, or broke down.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The certificate is of another role.
+    #[error("the certificate is for the {role} {name}, not for an agent: issue one with `plumb ca issue agent NAME`")]
+    Role {
+        /// Its role.
+        role: Role,
+        /// Its name.
+        name: String,
+    },
+    /// What the agent keeps.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The server.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+}
+
+/// Runs an agent until `shutdown` is ready.
+pub async fn run(options: &AgentOptions, shutdown: impl Future<Output = ()>) -> Result<(), AgentError> {
+    let identity = Identity::load(&options.ca, &options.cert, &options.key)?;
+    let listener = listen(&options.listen).await?;
+    serve_agent(listener, &options.engine, &options.data_dir, &identity, shutdown).await
+}
+
+/// Runs an agent on a listener that is bound already.
+pub async fn serve_agent(
+    listener: TcpListener,
+    engine_socket: &Path,
+    data_dir: &Path,
+    identity: &Identity,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), AgentError> {
+    let peer = identity.peer();
+    if peer.role != Role::Agent {
+        return Err(AgentError::Role { role: peer.role, name: peer.name.clone() });
+    }
+    let state = Arc::new(State::open(data_dir)?);
+    let engine = Engine::new(engine_socket);
+    match engine.version().await {
+        Ok(version) => tracing::info!(engine = version.engine, api = %version.api, "the engine answers"),
+        // It may come later; every call says so until then.
+        Err(error) => tracing::warn!(%error, "the engine does not answer yet"),
+    }
+    let agent = Agent::new(engine, state, identity.installation(), &peer.name);
+    let service =
+        AgentServiceServer::new(agent).max_decoding_message_size(MESSAGE_LIMIT).max_encoding_message_size(MESSAGE_LIMIT);
+    let routes = Routes::new(allow(service, &[Role::Controller, Role::Operator]));
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!(%address, name = peer.name, "the agent listens");
+    }
+    serve(routes, &[SERVICE_NAME], listener, identity, shutdown).await?;
+    Ok(())
+}
+
+/// Ready when the process is asked to end.
+pub async fn asked_to_end() {
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminate => {}
+    }
+}

@@ -1,0 +1,224 @@
+//! What the agent remembers: which containers are its own, and what was desired when they were last applied.
+//!
+//! One JSON file, replaced whole (written beside it, flushed, renamed), mode 0600 because a desired environment may hold
+//! secrets. Losing it loses adoptions and the knowledge of what was declared before, never a container: those that
+//! Plumbline made carry their identity in labels.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use plumbline::diff::SecretHasher;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+/// The state could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The system refused.
+    #[error("the agent's state {path} cannot be {action}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is not ours, or damaged.
+    #[error("the agent's state {path} cannot be understood ({reason}): restore it, or move it away (adopted containers must then be taken again)")]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Another agent uses it.
+    #[error("another agent uses the data directory {path}: stop it first, or give this one its own with --data-dir")]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+/// What is remembered of one module.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ModuleState {
+    /// The last revision that was applied; 0: none.
+    pub revision: u64,
+    /// Its containers by key.
+    pub containers: BTreeMap<String, ContainerState>,
+}
+
+/// What is remembered of one container.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ContainerState {
+    /// Its id at the engine.
+    pub id: String,
+    /// What was desired when it was last applied, in normal form, as the JSON mapping of `ContainerSpec`.
+    pub desired: Json,
+    /// What the engine reads back differently, and so is not a change.
+    #[serde(default)]
+    pub residue: Vec<KnownResidue>,
+}
+
+/// A declared leaf that the engine reads back differently.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownResidue {
+    /// The engine's version: another one may do better.
+    pub engine: String,
+    /// The path, as text.
+    pub path: String,
+    /// Keyed hash of what was declared and what was read back.
+    pub fingerprint: String,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Contents {
+    /// Of this file's form.
+    version: u32,
+    /// Key of the hashes in which secrets are shown, in hex.
+    key: String,
+    modules: BTreeMap<String, ModuleState>,
+}
+
+/// The agent's memory. It holds a lock on its directory as long as it lives.
+#[derive(Debug)]
+pub struct State {
+    path: PathBuf,
+    contents: Mutex<Contents>,
+    hasher: SecretHasher,
+    _lock: File,
+}
+
+const VERSION: u32 = 1;
+
+impl State {
+    /// Opens the state in a directory, which is made if it does not exist.
+    pub fn open(directory: &Path) -> Result<Self, StateError> {
+        let io = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| StateError::Io { action, path, source }
+        };
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(directory).map_err(io("made", directory))?;
+        let lock_path = directory.join("agent.lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(io("opened", &lock_path))?;
+        lock.try_lock().map_err(|_| StateError::Locked { path: directory.to_owned() })?;
+        let path = directory.join("agent.json");
+        let malformed = |reason: String| StateError::Malformed { path: path.clone(), reason };
+        let mut contents: Contents = match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| malformed(error.to_string()))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Contents::default(),
+            Err(error) => return Err(io("read", &path)(error)),
+        };
+        if contents.version > VERSION {
+            return Err(malformed(format!("it has form {}, this agent knows up to {VERSION}", contents.version)));
+        }
+        contents.version = VERSION;
+        if contents.key.is_empty() {
+            let mut key = [0_u8; 32];
+            ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut key)
+                .map_err(|_| malformed("the system gives no random numbers".to_owned()))?;
+            contents.key = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        }
+        let hasher = SecretHasher::new(contents.key.as_bytes());
+        let state = Self { path, contents: Mutex::new(contents), hasher, _lock: lock };
+        state.save(&state.contents.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Ok(state)
+    }
+
+    /// Shows values that may be secrets.
+    pub fn hasher(&self) -> &SecretHasher {
+        &self.hasher
+    }
+
+    /// What is remembered of a module.
+    pub fn module(&self, name: &str) -> ModuleState {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner).modules.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Every module that is remembered.
+    pub fn modules(&self) -> Vec<String> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner).modules.keys().cloned().collect()
+    }
+
+    /// The module and key that own the container with this id.
+    pub fn owner(&self, id: &str) -> Option<(String, String)> {
+        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.modules.iter().find_map(|(module, state)| {
+            let (key, _) = state.containers.iter().find(|(_, container)| container.id == id)?;
+            Some((module.clone(), key.clone()))
+        })
+    }
+
+    /// Changes what is remembered of a module, durably.
+    pub fn change(&self, module: &str, change: impl FnOnce(&mut ModuleState)) -> Result<(), StateError> {
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        change(contents.modules.entry(module.to_owned()).or_default());
+        self.save(&contents)
+    }
+
+    fn save(&self, contents: &Contents) -> Result<(), StateError> {
+        let io = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| StateError::Io { action, path, source }
+        };
+        let beside = self.path.with_extension("json.new");
+        let bytes = serde_json::to_vec_pretty(contents)
+            .map_err(|error| StateError::Malformed { path: self.path.clone(), reason: error.to_string() })?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&beside)
+            .map_err(io("written", &beside))?;
+        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(io("written", &beside))?;
+        std::fs::rename(&beside, &self.path).map_err(io("replaced", &self.path))?;
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(io("flushed", directory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_changed_is_there_after_reopening() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let state = State::open(directory.path()).expect("opened");
+        let hash = state.hasher().hash("x");
+        state.change("m", |module| module.revision = 7).expect("saved");
+        drop(state);
+        let state = State::open(directory.path()).expect("opened again");
+        assert_eq!(state.module("m").revision, 7);
+        assert_eq!(state.hasher().hash("x"), hash);
+    }
+
+    #[test]
+    fn two_agents_never_share_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let _first = State::open(directory.path()).expect("opened");
+        assert!(matches!(State::open(directory.path()), Err(StateError::Locked { .. })));
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_and_is_left_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("agent.json");
+        std::fs::write(&path, "{\"version\": 1, \"modu").expect("written");
+        assert!(matches!(State::open(directory.path()), Err(StateError::Malformed { .. })));
+        assert_eq!(std::fs::read_to_string(&path).expect("still there"), "{\"version\": 1, \"modu");
+    }
+}

@@ -1,0 +1,1 @@
+//! The agent on a real engine, asked over mutual TLS.
