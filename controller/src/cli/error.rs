@@ -1,0 +1,83 @@
+//! Why a command failed, in words that say what to check.
+
+use std::path::PathBuf;
+
+use plumbline::manifest::ManifestError;
+use plumbline::tls::TlsError;
+use plumbline_agent::server::AgentError;
+use tonic::{Code, Status};
+
+use super::exit::Exit;
+use crate::server::ControllerError;
+
+/// A command that failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CliError {
+    /// The command line asks for something that does not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// A manifest.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// Certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The controller cannot be reached.
+    #[error("the controller at {address} cannot be reached: {source}; check that `plumb controller` runs there and that the address (--controller) is right")]
+    Controller {
+        /// Its address.
+        address: String,
+        /// Why.
+        source: TlsError,
+    },
+    /// The controller answered with an error.
+    #[error("{}", .0.message())]
+    Status(Status),
+    /// The controller could not be started.
+    #[error(transparent)]
+    Serve(#[from] ControllerError),
+    /// The agent could not be started.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// A file.
+    #[error("{path} cannot be {action}: {source}")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A file that would be overwritten.
+    #[error("{0} exists already: move it away, or name another with --write-to")]
+    Exists(PathBuf),
+}
+
+impl From<Status> for CliError {
+    fn from(status: Status) -> Self {
+        match plumbline::tls::cause_of(&status) {
+            Some(source) => Self::Controller { address: "the configured address".to_owned(), source: source.clone() },
+            None => Self::Status(status),
+        }
+    }
+}
+
+impl CliError {
+    /// What the process ends with.
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            _ => Exit::Error,
+        }
+    }
+
+    /// The gRPC code, for JSON.
+    pub(super) fn code(&self) -> Option<Code> {
+        match self {
+            Self::Status(status) => Some(status.code()),
+            Self::Controller { .. } => Some(Code::Unavailable),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The one place that decides what is printed, and where: results on standard output, progress and errors on standard
+//! error.
+
+use std::io::Write as _;
+
+use plumbline::proto::v1::apply_response::Event;
+use plumbline::proto::v1::value::Kind;
+use plumbline::proto::v1::{
+    Action, BuildAnnouncement, BuildRegistered, Cause, Change, Consequence, Failure, ModuleResult, NodeEvent, ObjectKind,
+    ObjectResult, Outcome, Phase, Progress, RefusalReason, UpgradePolicy, Value,
+};
+use prost_reflect::ReflectMessage;
+
+use super::error::CliError;
+
+/// The form of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Output {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Prints what commands return.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Printer {
+    output: Output,
+}
+
+impl Printer {
+    pub(super) fn new(output: Output) -> Self {
+        Self { output }
+    }
+
+    pub(super) fn is_json(&self) -> bool {
+        self.output == Output::Json
+    }
+
+    /// A message as one line of JSON, in json mode only.
+    pub(super) fn json(&self, message: &impl ReflectMessage) {
+        if self.is_json() {
+            let text = serde_json::to_string(&message.transcode_to_dynamic());
+            self.line(&text.unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}")));
+        }
+    }
+
+    /// A value that is no RPC's answer, as JSON, in json mode only.
+    pub(super) fn value(&self, value: &serde_json::Value) {
+        if self.is_json() {
+            self.line(&value.to_string());
+        }
+    }
+
+    /// A line for people.
+    pub(super) fn text(&self, line: &str) {
+        if !self.is_json() {
+            self.line(line);
+        }
+    }
+
+    fn line(&self, line: &str) {
+        // A closed pipe is no fault of ours, and there is nobody to tell.
+        let _ = writeln!(std::io::stdout().lock(), "{line}");
+    }
+
+    /// A line of progress.
+    pub(super) fn progress(&self, line: &str) {
+        if !self.is_json() {
+            let _ = writeln!(std::io::stderr().lock(), "{line}");
+        }
+    }
+
+    /// Why the command failed.
+    pub(super) fn error(&self, error: &CliError) {
+        let mut stderr = std::io::stderr().lock();
+        if self.is_json() {
+            let code = error.code().map(|code| format!("{code:?}"));
+            let json = serde_json::json!({ "error": { "code": code, "message": error.to_string() } });
+            let _ = writeln!(stderr, "{json}");
+        } else {
+            let _ = writeln!(stderr, "plumb: {error}");
+        }
+    }
+
+    /// What a build is about to do. It stands before anything is sent.
+    pub(super) fn announcement(&self, announcement: &BuildAnnouncement) {
+        for intent in &announcement.intents {
+            let policy = policy_word(intent.upgrade_policy());
+            self.text(&match (intent.will_be_sent, intent.upgrade_policy()) {
+                (true, _) => format!(
+                    "{}: policy {policy}: will be DEPLOYED AT ONCE to {}",
+                    intent.module,
+                    intent.receivers.join(", ")
+                ),
+                (false, UpgradePolicy::RollOut) => {
+                    format!("{}: policy {policy}: registered only (--register-only, or it has no nodes)", intent.module)
+                }
+                (false, _) => format!("{}: policy {policy}: registered only", intent.module),
+            });
+        }
+    }
+
+    pub(super) fn registered(&self, registered: &BuildRegistered) {
+        let what = if registered.unchanged { "is registered already" } else { "registered" };
+        self.text(&format!("{}: revision {} {what}", registered.module, registered.revision));
+    }
+
+    /// What an agent says.
+    pub(super) fn node_event(&self, event: &NodeEvent) {
+        let at = format!("{} on {}", event.module, event.node);
+        match event.event.as_ref().and_then(|event| event.event.as_ref()) {
+            Some(Event::Progress(progress)) => self.phase(&at, progress),
+            Some(Event::Result(result)) => self.module_result(&at, result, Tense::Past),
+            Some(Event::Failure(failure)) => self.failure(&at, failure),
+            None => {}
+        }
+    }
+
+    fn phase(&self, at: &str, progress: &Progress) {
+        let phase = match progress.phase() {
+            Phase::Unspecified | Phase::Accepted | Phase::Planned => return,
+            Phase::Pulling if progress.done_bytes > 0 => {
+                let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
+                self.progress(&format!("{at}: {} pulling, {percent} % of {} bytes", progress.object, progress.total_bytes));
+                return;
+            }
+            Phase::Pulling => "pulling",
+            Phase::Created => "created",
+            Phase::Updated => "changed in place",
+            Phase::Stopped => "stopped",
+            Phase::Started => "started",
+            Phase::Verified => "verified",
+            Phase::Removed => "removed",
+            Phase::RolledBack => "rolled back",
+        };
+        let detail = if progress.detail.is_empty() { String::new() } else { format!(" ({})", progress.detail) };
+        self.progress(&format!("{at}: {} {phase}{detail}", progress.object));
+    }
+
+    pub(super) fn failure(&self, at: &str, failure: &Failure) {
+        self.text(&format!("{at}: FAILED: {}", failure.message));
+    }
+
+    /// The diff and the outcome.
+    pub(super) fn module_result(&self, at: &str, result: &ModuleResult, tense: Tense) {
+        self.text(&format!("{at}: {}", outcome_words(result.outcome(), result.action(), tense)));
+        for object in &result.objects {
+            self.object(object, tense);
+        }
+    }
+
+    /// One object of a result.
+    pub(super) fn object(&self, object: &ObjectResult, tense: Tense) {
+        let diff = object.diff.clone().unwrap_or_default();
+        let kind = match object.kind() {
+            ObjectKind::Network => "network",
+            ObjectKind::Volume => "volume",
+            ObjectKind::Container | ObjectKind::Unspecified => "container",
+        };
+        if object.action() == Action::Unchanged && object.kind() != ObjectKind::Container {
+            return;
+        }
+        self.text(&format!("  {kind} {}: {}", object.engine_name, action_words(object.action(), object.reason(), tense)));
+        for change in &diff.changes {
+            self.text(&format!("    {}", change_line(change, object.action())));
+        }
+        if diff.ignored > 0 {
+            self.text(&format!("    {} changes ignored, as the module says", diff.ignored));
+        }
+        if !object.detail.is_empty() {
+            self.text(&format!("    -> {}", object.detail));
+        }
+        for residue in &object.residue {
+            self.text(&format!(
+                "    residue {}: declared {}, the engine shows {}",
+                residue.path_text,
+                value_text(residue.declared.as_ref()),
+                value_text(residue.observed.as_ref())
+            ));
+        }
+    }
+}
+
+/// Whether something was done or would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tense {
+    Past,
+    Conditional,
+}
+
+pub(super) fn policy_word(policy: UpgradePolicy) -> &'static str {
+    match policy {
+        UpgradePolicy::RollOut => "roll_out",
+        UpgradePolicy::Record | UpgradePolicy::Unspecified => "record",
+    }
+}
+
+fn outcome_words(outcome: Outcome, action: Action, tense: Tense) -> &'static str {
+    match (outcome, action, tense) {
+        (Outcome::RefusedNeedsRecreation, _, Tense::Past) => "REFUSED, nothing was touched",
+        (Outcome::RefusedNeedsRecreation, _, Tense::Conditional) => "would be REFUSED, nothing would be touched",
+        (Outcome::Recreated, _, Tense::Past) => "recreated",
+        (Outcome::Recreated, _, Tense::Conditional) => "would be recreated",
+        (_, Action::Unchanged, _) => "unchanged, everything is as declared",
+        (_, _, Tense::Past) => "applied",
+        (_, _, Tense::Conditional) => "would be applied",
+    }
+}
+
+fn action_words(action: Action, reason: RefusalReason, tense: Tense) -> String {
+    let would = if tense == Tense::Conditional { "would be " } else { "" };
+    let word = match action {
+        Action::Unchanged => return "unchanged".to_owned(),
+        Action::Created => "created",
+        Action::Updated => "changed in place",
+        Action::Recreated => "recreated",
+        Action::Removed => "removed",
+        Action::Started => "started",
+        Action::Refused | Action::Unspecified => {
+            let reason = reason.as_str_name().trim_start_matches("REFUSAL_REASON_").to_lowercase().replace('_', " ");
+            return format!("{would}refused ({reason})");
+        }
+    };
+    format!("{would}{word}")
+}
+
+fn change_line(change: &Change, action: Action) -> String {
+    let (before, after) = (value_text(change.before.as_ref()), value_text(change.after.as_ref()));
+    let added = matches!(change.before.as_ref().and_then(|value| value.kind.as_ref()), Some(Kind::Absent(_)));
+    let removed = matches!(change.after.as_ref().and_then(|value| value.kind.as_ref()), Some(Kind::Absent(_)));
+    let what = match (added, removed) {
+        (true, _) => format!("+ {}: {after}", change.path_text),
+        (_, true) => format!("- {}: {before}", change.path_text),
+        _ => format!("~ {}: {before} -> {after}", change.path_text),
+    };
+    if action == Action::Created {
+        return what;
+    }
+    let consequence = match change.consequence() {
+        Consequence::InPlace => "in place",
+        Consequence::Recreate => "needs recreation",
+        Consequence::Unsupported => "this engine cannot hold it",
+        Consequence::Unspecified => "",
+    };
+    let cause = match change.cause() {
+        Cause::ChangedByHand => ", changed by hand",
+        Cause::ImageDefault => ", the image's default",
+        Cause::EngineDefault => ", the engine's default",
+        Cause::Declared | Cause::Unspecified => "",
+    };
+    format!("{what}  [{consequence}{cause}]")
+}
+
+/// A value for people.
+pub(super) fn value_text(value: Option<&Value>) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    match value.and_then(|value| value.kind.as_ref()) {
+        None | Some(Kind::Absent(_)) => "(none)".to_owned(),
+        Some(Kind::BoolValue(value)) => value.to_string(),
+        Some(Kind::Int64Value(value)) => value.to_string(),
+        Some(Kind::Uint64Value(value)) => value.to_string(),
+        Some(Kind::DoubleValue(value)) => value.to_string(),
+        Some(Kind::StringValue(value)) => quoted(value),
+        Some(Kind::BytesValue(value)) => format!("{} bytes", value.len()),
+        Some(Kind::DurationValue(value)) => value.to_string(),
+        Some(Kind::ListValue(list)) => {
+            format!("[{}]", list.values.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(", "))
+        }
+        Some(Kind::SecretValue(secret)) => format!("(secret {})", &secret.hash.get(..8).unwrap_or(&secret.hash)),
+    }
+}

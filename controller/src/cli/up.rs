@@ -1,0 +1,147 @@
+//! `plumb up`: one host, no set-up. A certificate authority of its own, controller and agent in this process, everything
+//! over mutual TLS on the loopback interface, as in a fleet.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumbline::proto::v1::{ModuleServicePushRequest, NodeServiceEnrolRequest, Reachability};
+use plumbline::tls::{Authority, Identity, Role};
+use plumbline_agent::serve::listen;
+use plumbline_agent::server::serve_agent;
+use tokio::sync::watch;
+
+use super::build::build;
+use super::client::{Client, folder};
+use super::error::CliError;
+use super::exit::{Exit, Tally};
+use super::manifests::Manifests;
+use super::plan::recreate_policy;
+use super::printer::Printer;
+use super::push::push;
+use crate::server::serve_controller;
+
+/// The node that this host is.
+const NODE: &str = "local";
+const VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Options of `plumb up`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    manifests: Manifests,
+    /// Containers may be recreated, and those that left the declaration removed.
+    #[arg(long)]
+    recreate: bool,
+    /// Where certificates and what is known of this host are kept; else ~/.local/share/plumbline.
+    #[arg(long, env = "PLUMBLINE_DATA")]
+    data_dir: Option<PathBuf>,
+    /// The engine's Unix socket.
+    #[arg(long, default_value = "/var/run/docker.sock", env = "PLUMBLINE_ENGINE")]
+    engine: PathBuf,
+}
+
+pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+    let specs = options.manifests.read()?;
+    let data_dir = options.data_dir.clone().unwrap_or_else(|| folder("XDG_DATA_HOME", ".local/share"));
+    let identities = Identities::prepare(&data_dir, printer)?;
+
+    // Both end when the sender is dropped, at the end of this function.
+    let (running, stop) = watch::channel(());
+    let stopped = |mut stop: watch::Receiver<()>| async move {
+        let _ = stop.changed().await;
+    };
+    let loopback = || async { listen("127.0.0.1:0").await.map_err(crate::server::ControllerError::from) };
+    let (agent_listener, controller_listener) = (loopback().await?, loopback().await?);
+    let address = |listener: &tokio::net::TcpListener| {
+        listener.local_addr().map(|address| address.to_string()).map_err(|source| CliError::File {
+            action: "listened on",
+            path: PathBuf::from("127.0.0.1"),
+            source,
+        })
+    };
+    let (agent_address, controller_address) = (address(&agent_listener)?, address(&controller_listener)?);
+    let agent = tokio::spawn({
+        let (engine, data_dir, identity) = (options.engine.clone(), data_dir.join("agent"), identities.agent.clone());
+        let stop = stopped(stop.clone());
+        async move { serve_agent(agent_listener, &engine, &data_dir, &identity, stop).await }
+    });
+    let controller = tokio::spawn({
+        let (data_dir, identity) = (data_dir.join("controller"), identities.controller.clone());
+        let stop = stopped(stop);
+        async move { serve_controller(controller_listener, &data_dir, &identity, stop).await }
+    });
+
+    let work = async {
+        let mut client = Client::connect(&controller_address, &identities.operator).await?;
+        apply(&mut client, specs, agent_address, options.recreate, printer).await
+    };
+    tokio::pin!(work);
+    // A server that cannot start says why better than the connection that fails for it.
+    let (mut agent, mut controller) = (agent, controller);
+    let done = tokio::select! {
+        biased;
+        Ok(Err(error)) = &mut agent => return Err(error.into()),
+        Ok(Err(error)) = &mut controller => return Err(error.into()),
+        done = &mut work => done,
+    };
+    drop(running);
+    let _ = tokio::time::timeout(Duration::from_secs(5), async { (agent.await, controller.await) }).await;
+    done
+}
+
+async fn apply(
+    client: &mut Client,
+    specs: Vec<plumbline::proto::v1::ModuleSpec>,
+    agent_address: String,
+    recreate: bool,
+    printer: &Printer,
+) -> Result<Exit, CliError> {
+    let enrol = NodeServiceEnrolRequest { name: NODE.to_owned(), address: agent_address };
+    let node = client.nodes.enrol(enrol).await?.into_inner().node.unwrap_or_default();
+    if node.reachability() != Reachability::Ready {
+        return Err(CliError::Status(tonic::Status::unavailable(node.detail)));
+    }
+    let modules: Vec<String> = specs.iter().map(|spec| spec.name().to_owned()).collect();
+    build(client, specs, true, false, printer).await?;
+    let mut tally = Tally::default();
+    for module in modules {
+        let request = ModuleServicePushRequest {
+            module,
+            nodes: vec![NODE.to_owned()],
+            recreate: recreate_policy(recreate).into(),
+            ..ModuleServicePushRequest::default()
+        };
+        tally.add(push(client, request, printer).await?);
+    }
+    Ok(tally.exit())
+}
+
+struct Identities {
+    controller: Identity,
+    agent: Identity,
+    operator: Identity,
+}
+
+impl Identities {
+    /// Makes what is not there yet. Certificates that no longer load are issued anew: the authority is here.
+    fn prepare(data_dir: &Path, printer: &Printer) -> Result<Self, CliError> {
+        let folder = data_dir.join("ca");
+        let authority = if folder.join("ca.pem").exists() {
+            Authority::open(&folder)?
+        } else {
+            let authority = Authority::init(&folder, "plumbline local")?;
+            printer.progress(&format!("made a certificate authority for this host in {}", folder.display()));
+            authority
+        };
+        let load = |role: Role| -> Result<Identity, CliError> {
+            let (ca, pem) = (folder.join("ca.pem"), folder.join(format!("{role}-{NODE}.pem")));
+            let key = pem.with_extension("key");
+            if let Ok(identity) = Identity::load(&ca, &pem, &key) {
+                return Ok(identity);
+            }
+            authority.issue(role, NODE, &[], VALIDITY)?.write(&folder, true)?;
+            Ok(Identity::load(&ca, &pem, &key)?)
+        };
+        Ok(Self { controller: load(Role::Controller)?, agent: load(Role::Agent)?, operator: load(Role::Operator)? })
+    }
+}

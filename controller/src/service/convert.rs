@@ -1,0 +1,66 @@
+//! The store's types as they travel.
+
+use plumbline::proto::v1::{
+    Module, ModuleApply, ModuleSpec, Node, Outcome, Revision, UpgradePolicy as WirePolicy,
+};
+use prost::Message as _;
+use tonic::Status;
+
+use crate::store::{self, UpgradePolicy};
+
+pub(super) fn policy(policy: UpgradePolicy) -> WirePolicy {
+    match policy {
+        UpgradePolicy::Record => WirePolicy::Record,
+        UpgradePolicy::RollOut => WirePolicy::RollOut,
+    }
+}
+
+pub(super) fn timestamp(time: jiff::Timestamp) -> Option<prost_types::Timestamp> {
+    Some(prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() })
+}
+
+pub(super) fn module(module: store::Module, applies: &[store::Apply]) -> Module {
+    let last = module.nodes.iter().filter_map(|node| applies.iter().rev().find(|apply| apply.node == *node));
+    Module {
+        applies: last.map(apply).collect(),
+        name: module.name,
+        upgrade_policy: policy(module.upgrade_policy).into(),
+        nodes: module.nodes,
+        latest_revision: module.latest_revision,
+    }
+}
+
+fn apply(apply: &store::Apply) -> ModuleApply {
+    ModuleApply {
+        node: apply.node.clone(),
+        revision: apply.revision,
+        operation_id: apply.operation_id.clone(),
+        outcome: Outcome::from_str_name(&apply.outcome).unwrap_or_default().into(),
+        finished_at: timestamp(apply.finished_at),
+    }
+}
+
+pub(super) fn spec(revision: &store::Revision) -> Result<ModuleSpec, Status> {
+    ModuleSpec::decode(revision.spec.as_slice()).map_err(|error| {
+        Status::data_loss(format!("revision {} of {} cannot be read: {error}", revision.number, revision.module))
+    })
+}
+
+pub(super) fn revision(revision: &store::Revision, with_spec: bool) -> Result<Revision, Status> {
+    Ok(Revision {
+        number: revision.number,
+        spec: if with_spec { Some(spec(revision)?) } else { None },
+        registered_at: timestamp(revision.registered_at),
+        registered_by: revision.registered_by.clone(),
+    })
+}
+
+pub(super) fn node(node: &store::Node) -> Node {
+    Node {
+        name: node.name.clone(),
+        address: node.address.clone(),
+        labels: node.labels.clone(),
+        added_at: timestamp(node.added_at),
+        ..Node::default()
+    }
+}
