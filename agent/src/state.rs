@@ -129,7 +129,7 @@ impl State {
             let mut key = [0_u8; 32];
             ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut key)
                 .map_err(|_| malformed("the system gives no random numbers".to_owned()))?;
-            contents.key = key.iter().map(|byte| format!("{byte:02x}")).collect();
+            contents.key = data_encoding::HEXLOWER.encode(&key);
         }
         let hasher = SecretHasher::new(contents.key.as_bytes());
         let state = Self { path, contents: Mutex::new(contents), hasher, _lock: lock };

@@ -31,8 +31,11 @@ type Waiting = Arc<Mutex<HashMap<String, mpsc::Sender<Result<ApplyResponse, Stat
 #[derive(Debug, Clone)]
 pub struct Fleet {
     identity: Identity,
-    links: Arc<tokio::sync::Mutex<HashMap<String, Link>>>,
+    /// A lock for each node, so that one that does not answer keeps nobody else waiting.
+    links: Arc<Mutex<HashMap<String, Slot>>>,
 }
+
+type Slot = Arc<tokio::sync::Mutex<Option<Link>>>;
 
 /// The connection to one agent.
 #[derive(Debug, Clone)]
@@ -58,14 +61,15 @@ impl Fleet {
     }
 
     async fn link(&self, node: &Node) -> Result<Link, Status> {
-        let mut links = self.links.lock().await;
-        if let Some(link) = links.get(&node.name)
+        let slot = self.slot(&node.name);
+        let mut known = slot.lock().await;
+        if let Some(link) = known.as_ref()
             && link.address == node.address
             && !link.requests.is_closed()
         {
             return Ok(link.clone());
         }
-        links.remove(&node.name);
+        *known = None;
         let mut client = self.dial(node).await?;
         let (requests, receive) = mpsc::channel(64);
         let answers = client
@@ -76,15 +80,20 @@ impl Fleet {
         let waiting: Waiting = Arc::default();
         let link = Link { address: node.address.clone(), client, requests, waiting: waiting.clone() };
         tokio::spawn(dispatch(answers, waiting));
-        links.insert(node.name.clone(), link.clone());
+        *known = Some(link.clone());
         Ok(link)
+    }
+
+    fn slot(&self, node: &str) -> Slot {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).entry(node.to_owned()).or_default().clone()
     }
 
     async fn dial(&self, node: &Node) -> Result<Client, Status> {
         let name = agent_host_name(&node.name);
-        let channel = connect(&node.address, &name, &self.identity, &Timeouts::default()).await.map_err(|error| {
-            Status::unavailable(format!("the agent of node {} at {}: {error}", node.name, node.address))
-        })?;
+        let channel =
+            connect(&node.address, &name, &self.identity, &Timeouts::default()).await.map_err(|error| {
+                Status::unavailable(format!("the agent of node {} at {}: {error}", node.name, node.address))
+            })?;
         Ok(AgentServiceClient::new(channel)
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT))
@@ -92,7 +101,7 @@ impl Fleet {
 
     /// Drops the connection, so that the next call dials anew.
     pub async fn forget(&self, node: &str) {
-        self.links.lock().await.remove(node);
+        *self.slot(node).lock().await = None;
     }
 
     /// Has the agent apply, and relays what it says, to the end.
@@ -134,7 +143,7 @@ impl Fleet {
                     Err(status) => status,
                 };
                 let may_pass = matches!(broken.code(), Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal);
-                let shared_stream_fault = attempt == 1 && relayed > 0 || broken.code() == Code::InvalidArgument && attempt == 1;
+                let shared_stream_fault = attempt == 1 && (relayed > 0 || broken.code() == Code::InvalidArgument);
                 if attempt >= ATTEMPTS || !(shared_stream_fault || (may_pass && relayed > 0)) {
                     yield Err(of_node(&node, &broken));
                     return;
@@ -174,7 +183,11 @@ async fn dispatch(mut answers: Streaming<ApplyResponse>, waiting: Waiting) {
                 let last = matches!(event.event, Some(Event::Result(_) | Event::Failure(_)));
                 let receiver = {
                     let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                    if last { waiting.remove(&event.operation_id) } else { waiting.get(&event.operation_id).cloned() }
+                    if last {
+                        waiting.remove(&event.operation_id)
+                    } else {
+                        waiting.get(&event.operation_id).cloned()
+                    }
                 };
                 if let Some(receiver) = receiver {
                     // One who left does not hinder the others.

@@ -8,7 +8,7 @@
 //!
 //! * [`service`]: `ModuleService` and `NodeService`.
 //! * [`fleet`]: one channel and one apply stream to every agent.
-//! * [`store`]: what the controller remembers, in one SQLite file.
+//! * [`store`]: what the controller remembers, in one `SQLite` file.
 //! * [`server`]: the controller as a process.
 //! * [`cli`]: the commands, and the one printer.
 //!

@@ -41,7 +41,9 @@ pub enum ControllerError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The certificate is of another role.
-    #[error("the certificate is for the {role} {name}, not for a controller: issue one with `plumb ca issue controller NAME`")]
+    #[error(
+        "the certificate is for the {role} {name}, not for a controller: issue one with `plumb ca issue controller NAME`"
+    )]
     Role {
         /// Its role.
         role: Role,
@@ -65,7 +67,10 @@ pub enum ControllerError {
 }
 
 /// Runs a controller until `shutdown` is ready.
-pub async fn run(options: &ControllerOptions, shutdown: impl Future<Output = ()>) -> Result<(), ControllerError> {
+pub async fn run(
+    options: &ControllerOptions,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ControllerError> {
     let identity = Identity::load(&options.ca, &options.cert, &options.key)?;
     let listener = listen(&options.listen).await?;
     serve_controller(listener, &options.data_dir, &identity, shutdown).await

@@ -1,5 +1,6 @@
 //! A change as it travels: typed values, secrets as keyed hashes.
 
+use data_encoding::HEXLOWER;
 use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
 use ring::hmac;
 
@@ -19,7 +20,7 @@ impl SecretHasher {
 
     /// HMAC-SHA-256 of the value, its first 8 bytes in hex.
     pub fn hash(&self, value: &str) -> String {
-        hmac::sign(&self.0, value.as_bytes()).as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(&hmac::sign(&self.0, value.as_bytes()).as_ref()[..8])
     }
 }
 

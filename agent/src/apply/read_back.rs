@@ -51,6 +51,6 @@ pub(super) fn residue_on_wire(change: &LeafChange, hasher: &SecretHasher) -> Res
 pub(super) fn residue_of(change: &LeafChange, engine: &str, hasher: &SecretHasher) -> KnownResidue {
     let value = |side| wire_value(change.rule, side, hasher).encode_to_vec();
     let both = [value(change.before.as_ref()), vec![0], value(change.after.as_ref())].concat();
-    let text: String = both.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = data_encoding::HEXLOWER.encode(&both);
     KnownResidue { engine: engine.to_owned(), path: change.path.to_string(), fingerprint: hasher.hash(&text) }
 }

@@ -25,7 +25,7 @@ pub(super) struct Options {
     client: ClientOptions,
 }
 
-pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let specs = options.manifests.read()?;
     let mut client = options.client.connect().await?;
     build(&mut client, specs, options.register_only, options.recreate, printer).await
@@ -37,9 +37,10 @@ pub(super) async fn build(
     specs: Vec<ModuleSpec>,
     register_only: bool,
     recreate: bool,
-    printer: &Printer,
+    printer: Printer,
 ) -> Result<Exit, CliError> {
-    let request = ModuleServiceBuildRequest { specs, register_only, recreate: recreate_policy(recreate).into() };
+    let request =
+        ModuleServiceBuildRequest { specs, register_only, recreate: recreate_policy(recreate).into() };
     let mut events = client.modules.build(request).await?.into_inner();
     let mut tally = Tally::default();
     while let Some(message) = events.message().await? {

@@ -53,7 +53,7 @@ enum Command {
     },
 }
 
-pub(super) fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+pub(super) fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     match options.command {
         Command::Init { dir, name } => {
             let authority = Authority::init(&dir, &name)?;
@@ -69,11 +69,16 @@ pub(super) fn run(options: Options, printer: &Printer) -> Result<Exit, CliError>
         Command::Issue { role, name, dir, write_to, names, days, overwrite } => {
             let issued = Authority::open(&dir)?.issue(role, &name, &names, DAY * days)?;
             let paths = issued.write(&write_to, overwrite)?;
-            printer.text(&format!("issued a certificate for {} until {}", issued.identity, issued.not_after.date()));
+            printer.text(&format!(
+                "issued a certificate for {} until {}",
+                issued.identity,
+                issued.not_after.date()
+            ));
             printer.text(&format!("  --ca   {}", paths.ca.display()));
             printer.text(&format!("  --cert {}", paths.certificate.display()));
             printer.text(&format!("  --key  {}", paths.key.display()));
-            printer.value(&serde_json::json!({ "ca": paths.ca, "cert": paths.certificate, "key": paths.key }));
+            printer
+                .value(&serde_json::json!({ "ca": paths.ca, "cert": paths.certificate, "key": paths.key }));
         }
     }
     Ok(Exit::Done)

@@ -82,7 +82,7 @@ fn only_operator(folder: &Path) -> Result<PathBuf, CliError> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let is_operator = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with("operator-") && name.ends_with(".pem")
+        name.starts_with("operator-") && path.extension().is_some_and(|extension| extension == "pem")
     };
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_operator).collect();
     found.sort();
@@ -93,6 +93,9 @@ fn only_operator(folder: &Path) -> Result<PathBuf, CliError> {
              `plumb ca issue operator NAME --write-to {}`",
             folder.display()
         ))),
-        _ => Err(CliError::Usage(format!("{} holds several operators' certificates: choose with --cert", folder.display()))),
+        _ => Err(CliError::Usage(format!(
+            "{} holds several operators' certificates: choose with --cert",
+            folder.display()
+        ))),
     }
 }

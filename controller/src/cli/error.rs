@@ -23,7 +23,9 @@ pub(super) enum CliError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The controller cannot be reached.
-    #[error("the controller at {address} cannot be reached: {source}; check that `plumb controller` runs there and that the address (--controller) is right")]
+    #[error(
+        "the controller at {address} cannot be reached: {source}; check that `plumb controller` runs there and that the address (--controller) is right"
+    )]
     Controller {
         /// Its address.
         address: String,
@@ -57,7 +59,9 @@ pub(super) enum CliError {
 impl From<Status> for CliError {
     fn from(status: Status) -> Self {
         match plumbline::tls::cause_of(&status) {
-            Some(source) => Self::Controller { address: "the configured address".to_owned(), source: source.clone() },
+            Some(source) => {
+                Self::Controller { address: "the configured address".to_owned(), source: source.clone() }
+            }
             None => Self::Status(status),
         }
     }

@@ -2,7 +2,9 @@
 
 use comfy_table::Table;
 use plumbline::catalogue::leaves;
-use plumbline::proto::v1::{Default as DefaultKind, FieldSupport, GetNodeResponse, Means, NodeServiceGetRequest};
+use plumbline::proto::v1::{
+    Default as DefaultKind, FieldSupport, GetNodeResponse, Means, NodeServiceGetRequest,
+};
 
 use super::client::ClientOptions;
 use super::error::CliError;
@@ -19,7 +21,7 @@ pub(super) struct Options {
     client: ClientOptions,
 }
 
-pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let answer = match options.node {
         None => GetNodeResponse {
             fields: leaves().iter().map(|leaf| leaf.to_wire(None)).collect(),
@@ -64,7 +66,13 @@ fn table(fields: &[FieldSupport]) -> String {
             DefaultKind::EngineChoice => "the engine's choice".to_owned(),
             DefaultKind::EngineMerged => "merged with the engine's".to_owned(),
         };
-        table.add_row([field.path.clone(), change.to_owned(), rule.since, default, field.engine_path.clone()]);
+        table.add_row([
+            field.path.clone(),
+            change.to_owned(),
+            rule.since,
+            default,
+            field.engine_path.clone(),
+        ]);
     }
     table.to_string()
 }

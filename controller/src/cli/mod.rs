@@ -43,7 +43,7 @@ struct Options {
 enum Command {
     /// Apply modules to this host's engine, without any set-up.
     Up(up::Options),
-    /// Register modules; those with the policy roll_out are sent to their hosts at once.
+    /// Register modules; those with the policy `roll_out` are sent to their hosts at once.
     Build(build::Options),
     /// Show what a push would do. Nothing is touched.
     Plan(plan::Options),
@@ -85,7 +85,7 @@ pub async fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let printer = Printer::new(options.output);
-    match run(options.command, &printer).await {
+    match run(options.command, printer).await {
         Ok(exit) => exit.into(),
         Err(error) => {
             printer.error(&error);
@@ -94,7 +94,7 @@ pub async fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command, printer: &Printer) -> Result<Exit, CliError> {
+async fn run(command: Command, printer: Printer) -> Result<Exit, CliError> {
     match command {
         Command::Up(options) => up::run(options, printer).await,
         Command::Build(options) => build::run(options, printer).await,

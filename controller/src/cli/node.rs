@@ -33,7 +33,7 @@ enum Command {
     },
 }
 
-pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     match options.command {
         Command::Add { name, address, client } => {
             let mut client = client.connect().await?;

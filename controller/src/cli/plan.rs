@@ -40,7 +40,7 @@ pub(super) fn recreate_policy(recreate: bool) -> RecreatePolicy {
     if recreate { RecreatePolicy::Allow } else { RecreatePolicy::Refuse }
 }
 
-pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let specs = match &options.file {
         Some(path) => read_file(path)?.into_iter().map(Some).collect(),
         None => vec![None],
@@ -49,7 +49,8 @@ pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, Cli
     let mut tally = Tally::default();
     let mut pending = false;
     for spec in specs {
-        let module = spec.as_ref().map(|spec| spec.name().to_owned()).or(options.module.clone()).unwrap_or_default();
+        let module =
+            spec.as_ref().map(|spec| spec.name().to_owned()).or(options.module.clone()).unwrap_or_default();
         let request = ModuleServicePlanRequest {
             module: module.clone(),
             revision: options.revision,

@@ -31,7 +31,7 @@ pub(super) struct Options {
     client: ClientOptions,
 }
 
-pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let upgrade_policy = match options.policy {
         Some(Policy::Record) => UpgradePolicy::Record,
         Some(Policy::RollOut) => UpgradePolicy::RollOut,
@@ -51,6 +51,10 @@ pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, Cli
     printer.json(&answer);
     let module = answer.module.unwrap_or_default();
     let nodes = if module.nodes.is_empty() { "no node yet".to_owned() } else { module.nodes.join(", ") };
-    printer.text(&format!("{}: policy {}, goes to {nodes}", module.name, policy_word(module.upgrade_policy())));
+    printer.text(&format!(
+        "{}: policy {}, goes to {nodes}",
+        module.name,
+        policy_word(module.upgrade_policy())
+    ));
     Ok(Exit::Done)
 }

@@ -6,8 +6,8 @@ use std::io::Write as _;
 use plumbline::proto::v1::apply_response::Event;
 use plumbline::proto::v1::value::Kind;
 use plumbline::proto::v1::{
-    Action, BuildAnnouncement, BuildRegistered, Cause, Change, Consequence, Failure, ModuleResult, NodeEvent, ObjectKind,
-    ObjectResult, Outcome, Phase, Progress, RefusalReason, UpgradePolicy, Value,
+    Action, BuildAnnouncement, BuildRegistered, Cause, Change, Consequence, Failure, ModuleResult, NodeEvent,
+    ObjectKind, ObjectResult, Outcome, Phase, Progress, RefusalReason, UpgradePolicy, Value,
 };
 use prost_reflect::ReflectMessage;
 
@@ -26,53 +26,54 @@ pub(super) enum Output {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Printer {
     output: Output,
+    quiet: bool,
 }
 
 impl Printer {
     pub(super) fn new(output: Output) -> Self {
-        Self { output }
+        Self { output, quiet: false }
     }
 
-    pub(super) fn is_json(&self) -> bool {
+    /// One that prints nothing for people; programs get every message all the same.
+    pub(super) fn without_text(self) -> Self {
+        Self { quiet: true, ..self }
+    }
+
+    pub(super) fn is_json(self) -> bool {
         self.output == Output::Json
     }
 
     /// A message as one line of JSON, in json mode only.
-    pub(super) fn json(&self, message: &impl ReflectMessage) {
+    pub(super) fn json(self, message: &impl ReflectMessage) {
         if self.is_json() {
             let text = serde_json::to_string(&message.transcode_to_dynamic());
-            self.line(&text.unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}")));
+            print_line(&text.unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}")));
         }
     }
 
     /// A value that is no RPC's answer, as JSON, in json mode only.
-    pub(super) fn value(&self, value: &serde_json::Value) {
+    pub(super) fn value(self, value: &serde_json::Value) {
         if self.is_json() {
-            self.line(&value.to_string());
+            print_line(&value.to_string());
         }
     }
 
     /// A line for people.
-    pub(super) fn text(&self, line: &str) {
-        if !self.is_json() {
-            self.line(line);
+    pub(super) fn text(self, line: &str) {
+        if !self.is_json() && !self.quiet {
+            print_line(line);
         }
     }
 
-    fn line(&self, line: &str) {
-        // A closed pipe is no fault of ours, and there is nobody to tell.
-        let _ = writeln!(std::io::stdout().lock(), "{line}");
-    }
-
     /// A line of progress.
-    pub(super) fn progress(&self, line: &str) {
+    pub(super) fn progress(self, line: &str) {
         if !self.is_json() {
             let _ = writeln!(std::io::stderr().lock(), "{line}");
         }
     }
 
     /// Why the command failed.
-    pub(super) fn error(&self, error: &CliError) {
+    pub(super) fn error(self, error: &CliError) {
         let mut stderr = std::io::stderr().lock();
         if self.is_json() {
             let code = error.code().map(|code| format!("{code:?}"));
@@ -84,7 +85,7 @@ impl Printer {
     }
 
     /// What a build is about to do. It stands before anything is sent.
-    pub(super) fn announcement(&self, announcement: &BuildAnnouncement) {
+    pub(super) fn announcement(self, announcement: &BuildAnnouncement) {
         for intent in &announcement.intents {
             let policy = policy_word(intent.upgrade_policy());
             self.text(&match (intent.will_be_sent, intent.upgrade_policy()) {
@@ -94,20 +95,23 @@ impl Printer {
                     intent.receivers.join(", ")
                 ),
                 (false, UpgradePolicy::RollOut) => {
-                    format!("{}: policy {policy}: registered only (--register-only, or it has no nodes)", intent.module)
+                    format!(
+                        "{}: policy {policy}: registered only (--register-only, or it has no nodes)",
+                        intent.module
+                    )
                 }
                 (false, _) => format!("{}: policy {policy}: registered only", intent.module),
             });
         }
     }
 
-    pub(super) fn registered(&self, registered: &BuildRegistered) {
+    pub(super) fn registered(self, registered: &BuildRegistered) {
         let what = if registered.unchanged { "is registered already" } else { "registered" };
         self.text(&format!("{}: revision {} {what}", registered.module, registered.revision));
     }
 
     /// What an agent says.
-    pub(super) fn node_event(&self, event: &NodeEvent) {
+    pub(super) fn node_event(self, event: &NodeEvent) {
         let at = format!("{} on {}", event.module, event.node);
         match event.event.as_ref().and_then(|event| event.event.as_ref()) {
             Some(Event::Progress(progress)) => self.phase(&at, progress),
@@ -117,12 +121,15 @@ impl Printer {
         }
     }
 
-    fn phase(&self, at: &str, progress: &Progress) {
+    fn phase(self, at: &str, progress: &Progress) {
         let phase = match progress.phase() {
             Phase::Unspecified | Phase::Accepted | Phase::Planned => return,
             Phase::Pulling if progress.done_bytes > 0 => {
                 let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
-                self.progress(&format!("{at}: {} pulling, {percent} % of {} bytes", progress.object, progress.total_bytes));
+                self.progress(&format!(
+                    "{at}: {} pulling, {percent} % of {} bytes",
+                    progress.object, progress.total_bytes
+                ));
                 return;
             }
             Phase::Pulling => "pulling",
@@ -134,16 +141,17 @@ impl Printer {
             Phase::Removed => "removed",
             Phase::RolledBack => "rolled back",
         };
-        let detail = if progress.detail.is_empty() { String::new() } else { format!(" ({})", progress.detail) };
+        let detail =
+            if progress.detail.is_empty() { String::new() } else { format!(" ({})", progress.detail) };
         self.progress(&format!("{at}: {} {phase}{detail}", progress.object));
     }
 
-    pub(super) fn failure(&self, at: &str, failure: &Failure) {
+    pub(super) fn failure(self, at: &str, failure: &Failure) {
         self.text(&format!("{at}: FAILED: {}", failure.message));
     }
 
     /// The diff and the outcome.
-    pub(super) fn module_result(&self, at: &str, result: &ModuleResult, tense: Tense) {
+    pub(super) fn module_result(self, at: &str, result: &ModuleResult, tense: Tense) {
         self.text(&format!("{at}: {}", outcome_words(result.outcome(), result.action(), tense)));
         for object in &result.objects {
             self.object(object, tense);
@@ -151,7 +159,7 @@ impl Printer {
     }
 
     /// One object of a result.
-    pub(super) fn object(&self, object: &ObjectResult, tense: Tense) {
+    pub(super) fn object(self, object: &ObjectResult, tense: Tense) {
         let diff = object.diff.clone().unwrap_or_default();
         let kind = match object.kind() {
             ObjectKind::Network => "network",
@@ -161,7 +169,11 @@ impl Printer {
         if object.action() == Action::Unchanged && object.kind() != ObjectKind::Container {
             return;
         }
-        self.text(&format!("  {kind} {}: {}", object.engine_name, action_words(object.action(), object.reason(), tense)));
+        self.text(&format!(
+            "  {kind} {}: {}",
+            object.engine_name,
+            action_words(object.action(), object.reason(), tense)
+        ));
         for change in &diff.changes {
             self.text(&format!("    {}", change_line(change, object.action())));
         }
@@ -182,6 +194,11 @@ impl Printer {
     }
 }
 
+fn print_line(line: &str) {
+    // A closed pipe is no fault of ours, and there is nobody to tell.
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
 /// Whether something was done or would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tense {
@@ -199,7 +216,9 @@ pub(super) fn policy_word(policy: UpgradePolicy) -> &'static str {
 fn outcome_words(outcome: Outcome, action: Action, tense: Tense) -> &'static str {
     match (outcome, action, tense) {
         (Outcome::RefusedNeedsRecreation, _, Tense::Past) => "REFUSED, nothing was touched",
-        (Outcome::RefusedNeedsRecreation, _, Tense::Conditional) => "would be REFUSED, nothing would be touched",
+        (Outcome::RefusedNeedsRecreation, _, Tense::Conditional) => {
+            "would be REFUSED, nothing would be touched"
+        }
         (Outcome::Recreated, _, Tense::Past) => "recreated",
         (Outcome::Recreated, _, Tense::Conditional) => "would be recreated",
         (_, Action::Unchanged, _) => "unchanged, everything is as declared",
@@ -218,7 +237,8 @@ fn action_words(action: Action, reason: RefusalReason, tense: Tense) -> String {
         Action::Removed => "removed",
         Action::Started => "started",
         Action::Refused | Action::Unspecified => {
-            let reason = reason.as_str_name().trim_start_matches("REFUSAL_REASON_").to_lowercase().replace('_', " ");
+            let reason =
+                reason.as_str_name().trim_start_matches("REFUSAL_REASON_").to_lowercase().replace('_', " ");
             return format!("{would}refused ({reason})");
         }
     };
@@ -228,7 +248,8 @@ fn action_words(action: Action, reason: RefusalReason, tense: Tense) -> String {
 fn change_line(change: &Change, action: Action) -> String {
     let (before, after) = (value_text(change.before.as_ref()), value_text(change.after.as_ref()));
     let added = matches!(change.before.as_ref().and_then(|value| value.kind.as_ref()), Some(Kind::Absent(_)));
-    let removed = matches!(change.after.as_ref().and_then(|value| value.kind.as_ref()), Some(Kind::Absent(_)));
+    let removed =
+        matches!(change.after.as_ref().and_then(|value| value.kind.as_ref()), Some(Kind::Absent(_)));
     let what = match (added, removed) {
         (true, _) => format!("+ {}: {after}", change.path_text),
         (_, true) => format!("- {}: {before}", change.path_text),
@@ -267,6 +288,8 @@ pub(super) fn value_text(value: Option<&Value>) -> String {
         Some(Kind::ListValue(list)) => {
             format!("[{}]", list.values.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(", "))
         }
-        Some(Kind::SecretValue(secret)) => format!("(secret {})", &secret.hash.get(..8).unwrap_or(&secret.hash)),
+        Some(Kind::SecretValue(secret)) => {
+            format!("(secret {})", &secret.hash.get(..8).unwrap_or(&secret.hash))
+        }
     }
 }

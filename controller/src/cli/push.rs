@@ -26,7 +26,7 @@ pub(super) struct Options {
     client: ClientOptions,
 }
 
-pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let mut client = options.client.connect().await?;
     let request = ModuleServicePushRequest {
         module: options.module,
@@ -42,7 +42,7 @@ pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, Cli
 pub(super) async fn push(
     client: &mut Client,
     request: ModuleServicePushRequest,
-    printer: &Printer,
+    printer: Printer,
 ) -> Result<Tally, CliError> {
     let mut events = client.modules.push(request).await?.into_inner();
     let mut tally = Tally::default();

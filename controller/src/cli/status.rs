@@ -2,7 +2,8 @@
 
 use comfy_table::Table;
 use plumbline::proto::v1::{
-    Module, ModuleApply, ModuleServiceGetRequest, ModuleServiceListRequest, ModuleServiceListResponse, Outcome,
+    Module, ModuleApply, ModuleServiceGetRequest, ModuleServiceListRequest, ModuleServiceListResponse,
+    Outcome,
 };
 
 use super::client::ClientOptions;
@@ -19,7 +20,7 @@ pub(super) struct Options {
     client: ClientOptions,
 }
 
-pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let mut client = options.client.connect().await?;
     let modules = match options.module {
         Some(module) => {

@@ -34,7 +34,7 @@ pub(super) struct Options {
     client: ClientOptions,
 }
 
-pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let mut client = options.client.connect().await?;
     let request = ModuleServiceTakeRequest {
         node: options.node.clone(),
@@ -49,7 +49,8 @@ pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, Cli
         None => return Ok(Exit::Error),
     };
     // What is registered is what stands in the file, so that the file is what compares equal.
-    let path = options.write_to.clone().unwrap_or_else(|| PathBuf::from(format!("{}.yaml", declaration.name())));
+    let path =
+        options.write_to.clone().unwrap_or_else(|| PathBuf::from(format!("{}.yaml", declaration.name())));
     write_new(&path, &declaration)?;
     printer.text(&format!("wrote {}: the manifest that equals {}", path.display(), options.container));
     let specs = read_file(&path)?;
@@ -64,20 +65,26 @@ pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, Cli
 async fn take(
     client: &mut Client,
     request: ModuleServiceTakeRequest,
-    printer: &Printer,
+    printer: Printer,
 ) -> Result<ModuleServiceTakeResponse, CliError> {
     let answer = client.modules.take(request).await?.into_inner();
     printer.json(&answer);
     Ok(answer)
 }
 
-fn show(options: &Options, adopted: &AdoptResponse, printer: &Printer) -> Exit {
+fn show(options: &Options, adopted: &AdoptResponse, printer: Printer) -> Exit {
     let result = adopted.result.clone().unwrap_or_default();
     if adopted.adopted {
-        printer.text(&format!("{} on {} equals its declaration: adopted, not touched", options.container, options.node));
+        printer.text(&format!(
+            "{} on {} equals its declaration: adopted, not touched",
+            options.container, options.node
+        ));
         return Exit::Done;
     }
-    printer.text(&format!("{} on {} differs from its declaration: NOT adopted, not touched", options.container, options.node));
+    printer.text(&format!(
+        "{} on {} differs from its declaration: NOT adopted, not touched",
+        options.container, options.node
+    ));
     printer.object(&result, Tense::Past);
     Exit::Refused
 }
@@ -97,7 +104,9 @@ fn write_new(path: &PathBuf, spec: &ModuleSpec) -> Result<(), CliError> {
             std::io::ErrorKind::AlreadyExists => CliError::Exists(path.clone()),
             _ => CliError::File { action: "written", path: path.clone(), source },
         })?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .map_err(|source| CliError::File { action: "written", path: path.clone(), source })
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|source| CliError::File {
+        action: "written",
+        path: path.clone(),
+        source,
+    })
 }

@@ -40,7 +40,7 @@ pub(super) struct Options {
     engine: PathBuf,
 }
 
-pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, CliError> {
+pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let specs = options.manifests.read()?;
     let data_dir = options.data_dir.clone().unwrap_or_else(|| folder("XDG_DATA_HOME", ".local/share"));
     let identities = Identities::prepare(&data_dir, printer)?;
@@ -61,7 +61,8 @@ pub(super) async fn run(options: Options, printer: &Printer) -> Result<Exit, Cli
     };
     let (agent_address, controller_address) = (address(&agent_listener)?, address(&controller_listener)?);
     let agent = tokio::spawn({
-        let (engine, data_dir, identity) = (options.engine.clone(), data_dir.join("agent"), identities.agent.clone());
+        let (engine, data_dir, identity) =
+            (options.engine.clone(), data_dir.join("agent"), identities.agent.clone());
         let stop = stopped(stop.clone());
         async move { serve_agent(agent_listener, &engine, &data_dir, &identity, stop).await }
     });
@@ -94,7 +95,7 @@ async fn apply(
     specs: Vec<plumbline::proto::v1::ModuleSpec>,
     agent_address: String,
     recreate: bool,
-    printer: &Printer,
+    printer: Printer,
 ) -> Result<Exit, CliError> {
     let enrol = NodeServiceEnrolRequest { name: NODE.to_owned(), address: agent_address };
     let node = client.nodes.enrol(enrol).await?.into_inner().node.unwrap_or_default();
@@ -102,7 +103,8 @@ async fn apply(
         return Err(CliError::Status(tonic::Status::unavailable(node.detail)));
     }
     let modules: Vec<String> = specs.iter().map(|spec| spec.name().to_owned()).collect();
-    build(client, specs, true, false, printer).await?;
+    // Registering is no news here: all of it is applied right after.
+    build(client, specs, true, false, printer.without_text()).await?;
     let mut tally = Tally::default();
     for module in modules {
         let request = ModuleServicePushRequest {
@@ -124,7 +126,7 @@ struct Identities {
 
 impl Identities {
     /// Makes what is not there yet. Certificates that no longer load are issued anew: the authority is here.
-    fn prepare(data_dir: &Path, printer: &Printer) -> Result<Self, CliError> {
+    fn prepare(data_dir: &Path, printer: Printer) -> Result<Self, CliError> {
         let folder = data_dir.join("ca");
         let authority = if folder.join("ca.pem").exists() {
             Authority::open(&folder)?
@@ -142,6 +144,10 @@ impl Identities {
             authority.issue(role, NODE, &[], VALIDITY)?.write(&folder, true)?;
             Ok(Identity::load(&ca, &pem, &key)?)
         };
-        Ok(Self { controller: load(Role::Controller)?, agent: load(Role::Agent)?, operator: load(Role::Operator)? })
+        Ok(Self {
+            controller: load(Role::Controller)?,
+            agent: load(Role::Agent)?,
+            operator: load(Role::Operator)?,
+        })
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use plumbline::proto::v1::module_service_build_response::Event;
 use plumbline::proto::v1::{
-    BuildAnnouncement, BuildIntent, BuildRegistered, ModuleServiceBuildRequest, ModuleServiceBuildResponse, ModuleSpec,
+    BuildAnnouncement, BuildIntent, BuildRegistered, ModuleServiceBuildRequest, ModuleServiceBuildResponse,
+    ModuleSpec,
 };
 use prost::Message as _;
 use tokio::sync::mpsc;
@@ -22,7 +23,11 @@ pub(super) fn check(specs: &[ModuleSpec]) -> Result<(), Status> {
     for spec in specs {
         plumbline::manifest::validate(spec).map_err(|violations| {
             let texts: Vec<String> = violations.iter().take(20).map(ToString::to_string).collect();
-            Status::invalid_argument(format!("module {}: {}; nothing was registered", spec.name(), texts.join("; ")))
+            Status::invalid_argument(format!(
+                "module {}: {}; nothing was registered",
+                spec.name(),
+                texts.join("; ")
+            ))
         })?;
         if !names.insert(spec.name()) {
             return Err(Status::invalid_argument(format!(
@@ -45,7 +50,12 @@ impl Controller {
         }
     }
 
-    async fn try_build(&self, request: ModuleServiceBuildRequest, by: String, send: &Sender) -> Result<(), Status> {
+    async fn try_build(
+        &self,
+        request: ModuleServiceBuildRequest,
+        by: String,
+        send: &Sender,
+    ) -> Result<(), Status> {
         let mut modules = Vec::new();
         for spec in &request.specs {
             let name = spec.name().to_owned();
@@ -58,7 +68,9 @@ impl Controller {
             }));
         }
         let will_be_sent = |module: &Module| {
-            module.upgrade_policy == UpgradePolicy::RollOut && !request.register_only && !module.nodes.is_empty()
+            module.upgrade_policy == UpgradePolicy::RollOut
+                && !request.register_only
+                && !module.nodes.is_empty()
         };
         let intents = modules.iter().map(|module| BuildIntent {
             module: module.name.clone(),

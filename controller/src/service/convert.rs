@@ -15,8 +15,8 @@ pub(super) fn policy(policy: UpgradePolicy) -> WirePolicy {
     }
 }
 
-pub(super) fn timestamp(time: jiff::Timestamp) -> Option<prost_types::Timestamp> {
-    Some(prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() })
+pub(super) fn timestamp(time: jiff::Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() }
 }
 
 pub(super) fn module(module: store::Module, applies: &[store::Apply]) -> Module {
@@ -36,13 +36,16 @@ fn apply(apply: &store::Apply) -> ModuleApply {
         revision: apply.revision,
         operation_id: apply.operation_id.clone(),
         outcome: Outcome::from_str_name(&apply.outcome).unwrap_or_default().into(),
-        finished_at: timestamp(apply.finished_at),
+        finished_at: Some(timestamp(apply.finished_at)),
     }
 }
 
 pub(super) fn spec(revision: &store::Revision) -> Result<ModuleSpec, Status> {
     ModuleSpec::decode(revision.spec.as_slice()).map_err(|error| {
-        Status::data_loss(format!("revision {} of {} cannot be read: {error}", revision.number, revision.module))
+        Status::data_loss(format!(
+            "revision {} of {} cannot be read: {error}",
+            revision.number, revision.module
+        ))
     })
 }
 
@@ -50,7 +53,7 @@ pub(super) fn revision(revision: &store::Revision, with_spec: bool) -> Result<Re
     Ok(Revision {
         number: revision.number,
         spec: if with_spec { Some(spec(revision)?) } else { None },
-        registered_at: timestamp(revision.registered_at),
+        registered_at: Some(timestamp(revision.registered_at)),
         registered_by: revision.registered_by.clone(),
     })
 }
@@ -60,7 +63,7 @@ pub(super) fn node(node: &store::Node) -> Node {
         name: node.name.clone(),
         address: node.address.clone(),
         labels: node.labels.clone(),
-        added_at: timestamp(node.added_at),
+        added_at: Some(timestamp(node.added_at)),
         ..Node::default()
     }
 }

@@ -47,19 +47,16 @@ impl Controller {
 
     async fn known_node(&self, name: &str) -> Result<Node, Status> {
         let asked = name.to_owned();
-        self.stored(move |store| {
-            store.node(&asked)?.ok_or(StoreError::UnknownNode { node: asked })
-        })
-        .await
+        self.stored(move |store| store.node(&asked)?.ok_or(StoreError::UnknownNode { node: asked })).await
     }
 }
 
 fn store_status(error: &StoreError) -> Status {
     let message = error.to_string();
     match error {
-        StoreError::UnknownModule { .. } | StoreError::UnknownRevision { .. } | StoreError::UnknownNode { .. } => {
-            Status::not_found(message)
-        }
+        StoreError::UnknownModule { .. }
+        | StoreError::UnknownRevision { .. }
+        | StoreError::UnknownNode { .. } => Status::not_found(message),
         StoreError::DuplicateModule { .. } => Status::invalid_argument(message),
         _ => Status::internal(message),
     }

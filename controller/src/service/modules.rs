@@ -5,12 +5,14 @@ use plumbline::proto::v1::module_service_take_response::Answer as TakeAnswer;
 use plumbline::proto::v1::node_plan::Answer as PlanAnswer;
 use plumbline::proto::v1::{
     AdoptRequest, Failure, ModuleServiceBuildRequest, ModuleServiceBuildResponse, ModuleServiceGetRequest,
-    ModuleServiceGetResponse, ModuleServiceListRequest, ModuleServiceListResponse, ModuleServiceListRevisionsRequest,
-    ModuleServiceListRevisionsResponse, ModuleServicePlanRequest, ModuleServicePlanResponse, ModuleServicePushRequest,
-    ModuleServicePushResponse, ModuleServiceRemoveRequest, ModuleServiceRemoveResponse, ModuleServiceRollbackRequest,
+    ModuleServiceGetResponse, ModuleServiceListRequest, ModuleServiceListResponse,
+    ModuleServiceListRevisionsRequest, ModuleServiceListRevisionsResponse, ModuleServicePlanRequest,
+    ModuleServicePlanResponse, ModuleServicePushRequest, ModuleServicePushResponse,
+    ModuleServiceRemoveRequest, ModuleServiceRemoveResponse, ModuleServiceRollbackRequest,
     ModuleServiceRollbackResponse, ModuleServiceSetPolicyRequest, ModuleServiceSetPolicyResponse,
-    ModuleServiceTakeRequest, ModuleServiceTakeResponse, ModuleServiceWatchRequest, ModuleServiceWatchResponse,
-    ModuleSpec, NodePlan, ObserveRequest, ObserveResponse, PlanRequest, UpgradePolicy as WirePolicy,
+    ModuleServiceTakeRequest, ModuleServiceTakeResponse, ModuleServiceWatchRequest,
+    ModuleServiceWatchResponse, ModuleSpec, NodePlan, ObserveRequest, ObserveResponse, PlanRequest,
+    UpgradePolicy as WirePolicy,
 };
 use plumbline_agent::take::module_name;
 use tokio::sync::mpsc;
@@ -25,7 +27,8 @@ use crate::store::{Module, Node, Revision, StoreError, UpgradePolicy};
 impl Controller {
     async fn known_module(&self, name: &str) -> Result<Module, Status> {
         let asked = name.to_owned();
-        self.stored(move |store| store.module(&asked)?.ok_or(StoreError::UnknownModule { module: asked })).await
+        self.stored(move |store| store.module(&asked)?.ok_or(StoreError::UnknownModule { module: asked }))
+            .await
     }
 
     async fn known_revision(&self, module: &str, number: u64) -> Result<Revision, Status> {
@@ -42,7 +45,10 @@ impl Controller {
     async fn receivers(&self, module: &str, named: &[String]) -> Result<Vec<Node>, Status> {
         let names = if named.is_empty() {
             let asked = module.to_owned();
-            self.stored(move |store| store.module(&asked)).await?.map(|module| module.nodes).unwrap_or_default()
+            self.stored(move |store| store.module(&asked))
+                .await?
+                .map(|module| module.nodes)
+                .unwrap_or_default()
         } else {
             named.to_vec()
         };
@@ -118,12 +124,18 @@ impl ModuleService for Controller {
         }
         let mut plans = Vec::new();
         for node in nodes {
-            plans.push(node.await.map_err(|error| Status::internal(format!("a fault in the controller: {error}")))?);
+            plans.push(
+                node.await
+                    .map_err(|error| Status::internal(format!("a fault in the controller: {error}")))?,
+            );
         }
         Ok(Response::new(ModuleServicePlanResponse { nodes: plans }))
     }
 
-    async fn push(&self, request: Request<ModuleServicePushRequest>) -> Result<Response<Self::PushStream>, Status> {
+    async fn push(
+        &self,
+        request: Request<ModuleServicePushRequest>,
+    ) -> Result<Response<Self::PushStream>, Status> {
         let request = request.into_inner();
         let revision = self.known_revision(&request.module, request.revision).await?;
         let nodes = self.receivers(&request.module, &request.nodes).await?;
@@ -162,17 +174,21 @@ impl ModuleService for Controller {
         let mut client = self.fleet.client(&node).await?;
         let observe = ObserveRequest { container: request.container.clone() };
         let observed = client.observe(observe).await.map_err(|status| of_node(&node, &status))?.into_inner();
-        let module = if request.module.is_empty() { module_name(&observed.engine_name) } else { request.module };
+        let module =
+            if request.module.is_empty() { module_name(&observed.engine_name) } else { request.module };
         let asked = module.clone();
         let known = self.stored(move |store| store.module(&asked)).await?;
         if known.is_none_or(|known| known.latest_revision == 0) {
             let declaration = declaration_as(observed, &module, &request.key);
-            return Ok(Response::new(ModuleServiceTakeResponse { answer: Some(TakeAnswer::Declaration(declaration)) }));
+            return Ok(Response::new(ModuleServiceTakeResponse {
+                answer: Some(TakeAnswer::Declaration(declaration)),
+            }));
         }
         let revision = self.known_revision(&module, 0).await?;
         let spec = convert::spec(&revision)?;
         let key = key_of(&spec, &request.key, &observed.engine_name)?;
-        let adopt = AdoptRequest { container: observed.engine_id, spec: Some(spec), key, revision: revision.number };
+        let adopt =
+            AdoptRequest { container: observed.engine_id, spec: Some(spec), key, revision: revision.number };
         let adopted = client.adopt(adopt).await.map_err(|status| of_node(&node, &status))?.into_inner();
         if adopted.adopted {
             let node = node.name.clone();
@@ -191,9 +207,14 @@ impl ModuleService for Controller {
         let applies = self.stored(move |store| store.applies(&name)).await?;
         let revision = match module.latest_revision {
             0 => None,
-            _ => Some(convert::revision(&self.known_revision(&request.module, request.revision).await?, true)?),
+            _ => {
+                Some(convert::revision(&self.known_revision(&request.module, request.revision).await?, true)?)
+            }
         };
-        Ok(Response::new(ModuleServiceGetResponse { module: Some(convert::module(module, &applies)), revision }))
+        Ok(Response::new(ModuleServiceGetResponse {
+            module: Some(convert::module(module, &applies)),
+            revision,
+        }))
     }
 
     async fn list(
@@ -248,7 +269,9 @@ impl ModuleService for Controller {
         self.known_module(&name).await?;
         let revisions = self.stored(move |store| store.revisions(&name)).await?;
         let revisions = revisions.iter().rev().map(|revision| convert::revision(revision, false));
-        Ok(Response::new(ModuleServiceListRevisionsResponse { revisions: revisions.collect::<Result<_, _>>()? }))
+        Ok(Response::new(ModuleServiceListRevisionsResponse {
+            revisions: revisions.collect::<Result<_, _>>()?,
+        }))
     }
 
     async fn rollback(
@@ -258,7 +281,9 @@ impl ModuleService for Controller {
         let by = caller(&request);
         let request = request.into_inner();
         if request.revision == 0 {
-            return Err(Status::invalid_argument("name the revision to go back to: see `plumb revisions MODULE`"));
+            return Err(Status::invalid_argument(
+                "name the revision to go back to: see `plumb revisions MODULE`",
+            ));
         }
         let old = self.known_revision(&request.module, request.revision).await?;
         let (module, spec) = (old.module, old.spec);
@@ -291,7 +316,8 @@ fn declaration_as(observed: ObserveResponse, module: &str, key: &str) -> ModuleS
         .map(|(own, mut container)| {
             let key = if key.is_empty() { own } else { key.to_owned() };
             let default = format!("{module}-{key}");
-            container.container_name = (observed.engine_name != default).then(|| observed.engine_name.clone());
+            container.container_name =
+                (observed.engine_name != default).then(|| observed.engine_name.clone());
             (key, container)
         })
         .collect();

@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status};
 
 use super::{Controller, convert, later};
 use crate::fleet::of_node;
-use crate::store::Node;
+use crate::store::{Node, Store};
 
 impl Controller {
     /// The node with its state, and what its agent says if it answers.
@@ -25,7 +25,8 @@ impl Controller {
             client.get_node(GetNodeRequest {}).await.map_err(|status| {
                 // The agent answered, and says that its engine does not.
                 let of_engine = status.message().contains("Docker engine");
-                let reachability = if of_engine { Reachability::EngineDown } else { Reachability::AgentUnreachable };
+                let reachability =
+                    if of_engine { Reachability::EngineDown } else { Reachability::AgentUnreachable };
                 (reachability, of_node(node, &status))
             })
         };
@@ -80,19 +81,25 @@ impl NodeService for Controller {
         &self,
         _request: Request<NodeServiceListRequest>,
     ) -> Result<Response<NodeServiceListResponse>, Status> {
-        let nodes = self.stored(|store| store.nodes()).await?;
+        let nodes = self.stored(Store::nodes).await?;
         let looks = nodes.into_iter().map(|node| {
             let controller = self.clone();
             tokio::spawn(async move { controller.look_at(&node).await.0 })
         });
         let mut shown = Vec::new();
         for look in looks.collect::<Vec<_>>() {
-            shown.push(look.await.map_err(|error| Status::internal(format!("a fault in the controller: {error}")))?);
+            shown.push(
+                look.await
+                    .map_err(|error| Status::internal(format!("a fault in the controller: {error}")))?,
+            );
         }
         Ok(Response::new(NodeServiceListResponse { nodes: shown }))
     }
 
-    async fn get(&self, request: Request<NodeServiceGetRequest>) -> Result<Response<NodeServiceGetResponse>, Status> {
+    async fn get(
+        &self,
+        request: Request<NodeServiceGetRequest>,
+    ) -> Result<Response<NodeServiceGetResponse>, Status> {
         let node = self.known_node(&request.into_inner().name).await?;
         let (node, agent) = self.look_at(&node).await;
         Ok(Response::new(NodeServiceGetResponse { node: Some(node), agent }))

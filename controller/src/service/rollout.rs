@@ -41,7 +41,13 @@ impl Controller {
         }
     }
 
-    async fn roll_out_to(&self, rollout: &Rollout, node: Node, plan_token: String, relay: &mpsc::Sender<NodeEvent>) {
+    async fn roll_out_to(
+        &self,
+        rollout: &Rollout,
+        node: Node,
+        plan_token: String,
+        relay: &mpsc::Sender<NodeEvent>,
+    ) {
         let module = rollout.spec.name().to_owned();
         let request = ApplyRequest {
             operation_id: uuid::Uuid::new_v4().to_string(),
@@ -78,7 +84,13 @@ fn failure(operation_id: &str, status: &Status) -> ApplyResponse {
     ApplyResponse { operation_id: operation_id.to_owned(), event: Some(Event::Failure(failure)) }
 }
 
-fn record(module: &str, revision: u64, node: &str, operation_id: &str, last: Option<ApplyResponse>) -> Option<Apply> {
+fn record(
+    module: &str,
+    revision: u64,
+    node: &str,
+    operation_id: &str,
+    last: Option<ApplyResponse>,
+) -> Option<Apply> {
     let (outcome, result) = match last?.event? {
         Event::Result(result) => (result.outcome().as_str_name().to_owned(), result.encode_to_vec()),
         Event::Failure(failure) => ("failed".to_owned(), failure.encode_to_vec()),
