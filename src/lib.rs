@@ -13,6 +13,10 @@
 //! * [`strict`]: the codec that refuses what this build does not know.
 //! * [`normal`]: the one form of each value that means the same to the engine.
 //! * [`diff`]: the one walker that compares two specs, field by field.
+//! * [`engine_form`]: specs to and from the engine's JSON, by the engine paths of the catalogue.
+//! * [`order`], [`plan`]: in which order a module is applied, and what is done with each object.
+//! * [`manifest`]: YAML to specs and back, and what a valid spec must satisfy.
+//! * [`tls`]: certificates and connections.
 
 pub mod catalogue;
 pub mod diff;

@@ -10,9 +10,16 @@ use tokio::sync::watch;
 use tonic::service::interceptor::InterceptedService;
 use tonic::service::{Interceptor, Routes};
 use tonic::{Request, Status};
+use tonic_health::pb::health_server;
+use tonic_reflection::pb::v1::server_reflection_server as v1_reflection;
+use tonic_reflection::pb::v1alpha::server_reflection_server as v1alpha_reflection;
 
 /// The largest message that is received or sent: results travel in messages, and a module may be large.
 pub const MESSAGE_LIMIT: usize = 32 * 1024 * 1024;
+
+/// The services that every server has beside its own.
+const BESIDE: [&str; 3] =
+    [health_server::SERVICE_NAME, v1_reflection::SERVICE_NAME, v1alpha_reflection::SERVICE_NAME];
 
 /// A server that could not be started, or broke down.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +28,9 @@ pub enum ServeError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; is another one running, or is the address not this host's?")]
+    #[error(
+        "cannot listen on {address}: {source}; is another one running, or is the address not this host's?"
+    )]
     Listen {
         /// The address.
         address: String,
@@ -38,7 +47,9 @@ pub enum ServeError {
 
 /// Binds a listener.
 pub async fn listen(address: &str) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address: address.to_owned(), source })
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ServeError::Listen { address: address.to_owned(), source })
 }
 
 /// Serves these routes, with health and reflection (v1, and v1alpha for older clients), until `shutdown` is ready.
@@ -55,10 +66,14 @@ pub async fn serve(
         reporter.set_service_status(service, tonic_health::ServingStatus::Serving).await;
     }
     let reflection = || {
-        tonic_reflection::server::Builder::configure()
+        let described = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET);
+        // What is listed is what is served here; the descriptors know the services of the other side, too.
+        services.iter().chain(&BESIDE).fold(described, |builder, name| builder.with_service_name(*name))
     };
     let failed = |error: tonic_reflection::server::Error| ServeError::Reflection(error.to_string());
     let routes = routes

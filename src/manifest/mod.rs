@@ -8,7 +8,7 @@
 //! ModuleSpec --validate--> --spell (short forms, scalars)--> nodes --emit--> text, which is read again to be sure
 //! ```
 //!
-//! * `parse`: YAML to [`node`]s. A scalar stays the text that was written: `no`, `0644` and `2122:22` mean nothing yet.
+//! * `parse`: YAML to nodes. A scalar stays the text that was written: `no`, `0644` and `2122:22` mean nothing yet.
 //! * `walk`: nodes to a message, led by the descriptors; what a scalar means is decided by its field's type and unit.
 //! * `short`: the one table of short forms (`80:8080`), each a rewriting of nodes into the long form and back.
 //! * `validate`: what a spec must satisfy however it arrived, from a manifest or over gRPC.

@@ -13,8 +13,10 @@ use super::node::{Content, Entry, Node, duplicate, quoted};
 
 /// Deepest nesting of lists and maps.
 const MAX_DEPTH: usize = 32;
-/// Most nodes that aliases may add to a file.
-const MAX_ALIASED: usize = 10_000;
+/// What a node counts beside its text where aliases repeat it, in bytes.
+const NODE_SIZE: usize = 64;
+/// Longest key, in bytes: YAML's own limit for a key in one line.
+pub(super) const MAX_KEY: usize = 1_024;
 const EMPTY: &str =
     "a manifest needs at least a name and a container: name: web, containers: {web: {image: \"nginx:1.27\"}}";
 
@@ -76,7 +78,7 @@ struct Builder<'a, 'p> {
     aliased: usize,
 }
 
-/// A node with the number of nodes in it and its depth.
+/// A node with the size of what is in it, as aliases count it, and its depth.
 type Built = (Node, usize, usize);
 
 impl<'a, 'p> Builder<'a, 'p> {
@@ -136,7 +138,8 @@ impl<'a, 'p> Builder<'a, 'p> {
             Event::Scalar(text, style, anchor, tag) => {
                 let text_tag = only_text(tag.as_deref(), at)?;
                 let plain = style == ScalarStyle::Plain && !text_tag;
-                ((Node::new(at, Content::Scalar { text: text.into_owned(), plain }), 1, 0), anchor)
+                let size = NODE_SIZE + text.len();
+                ((Node::new(at, Content::Scalar { text: text.into_owned(), plain }), size, 0), anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
                 untagged(tag.as_deref(), at)?;
@@ -158,7 +161,7 @@ impl<'a, 'p> Builder<'a, 'p> {
 
     fn list(&mut self, at: Position, depth: usize) -> Result<Built, Fault> {
         check_depth(at, depth)?;
-        let (mut elements, mut size, mut deepest) = (Vec::new(), 1, 0);
+        let (mut elements, mut size, mut deepest) = (Vec::new(), NODE_SIZE, 0);
         loop {
             let (event, span) = self.next()?;
             if event == Event::SequenceEnd {
@@ -173,7 +176,7 @@ impl<'a, 'p> Builder<'a, 'p> {
 
     fn map(&mut self, at: Position, depth: usize) -> Result<Built, Fault> {
         check_depth(at, depth)?;
-        let (mut entries, mut size, mut deepest) = (Vec::<Entry>::new(), 1, 0);
+        let (mut entries, mut size, mut deepest) = (Vec::<Entry>::new(), NODE_SIZE, 0);
         let mut seen: HashMap<String, Position> = HashMap::new();
         loop {
             let (event, span) = self.next()?;
@@ -188,9 +191,13 @@ impl<'a, 'p> Builder<'a, 'p> {
             if plain && key == "<<" {
                 return Err(Fault::new(at, "merge keys (<<) are not supported", "write the members out"));
             }
+            if key.len() > MAX_KEY {
+                let message = format!("the key {} has more than {MAX_KEY} bytes", quoted(&key));
+                return Err(Fault::new(at, message, "no name that an engine takes is as long"));
+            }
             let (event, span) = self.next()?;
             let (value, nodes, levels) = self.node(event, &span, depth)?;
-            size += nodes + 1;
+            size += nodes + NODE_SIZE + key.len();
             deepest = deepest.max(levels);
             if let Some(first) = seen.get(&key) {
                 self.problems.fault(&"", duplicate(&key, *first, at));
@@ -206,8 +213,8 @@ impl<'a, 'p> Builder<'a, 'p> {
             return Err(Fault::new(at, "this alias stands for something that contains it", "write it out"));
         };
         self.aliased += anchored.size;
-        if self.aliased > MAX_ALIASED {
-            let message = format!("aliases make the manifest grow by more than {MAX_ALIASED} values");
+        if self.aliased > MAX_SIZE {
+            let message = format!("aliases make the manifest grow by more than {MAX_SIZE} bytes");
             return Err(Fault::new(at, message, "write out what is meant"));
         }
         check_depth(at, depth + anchored.depth)?;

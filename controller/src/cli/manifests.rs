@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use plumbline::manifest::{MAX_SIZE, Source, read};
+use plumbline::manifest::{MAX_SIZE, ManifestError, Source, read};
 use plumbline::proto::v1::ModuleSpec;
 
 use super::error::CliError;
@@ -35,13 +35,17 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<ModuleSpec>, CliError> {
     // One byte more than is accepted is enough to know that it is too much.
     let limit = u64::try_from(MAX_SIZE).unwrap_or(u64::MAX).saturating_add(1);
     let mut text = Vec::new();
-    let name = if path == Path::new("-") {
+    if path == Path::new("-") {
         std::io::stdin().lock().take(limit).read_to_end(&mut text).map_err(failed)?;
-        "standard input".to_owned()
-    } else {
-        std::fs::File::open(path).map_err(failed)?.take(limit).read_to_end(&mut text).map_err(failed)?;
-        path.display().to_string()
-    };
+        return Ok(read(&Source { name: "standard input", text: &text })?);
+    }
+    let name = path.display().to_string();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    if size >= limit {
+        return Err(ManifestError::too_large(&name, size).into());
+    }
+    file.take(limit).read_to_end(&mut text).map_err(failed)?;
     Ok(read(&Source { name: &name, text: &text })?)
 }
 

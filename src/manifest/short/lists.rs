@@ -2,6 +2,7 @@
 
 use crate::manifest::error::{Fault, Position};
 use crate::manifest::node::{Content, Entry, Node, quoted};
+use crate::manifest::parse::MAX_KEY;
 use crate::manifest::words;
 
 /// `nginx -g "daemon off;"` into its words.
@@ -135,5 +136,6 @@ fn shorten_ulimit(long: &Node) -> Option<Entry> {
     } else {
         Node::members(at, [("soft", Some(soft.value.clone())), ("hard", Some(hard.value.clone()))])
     };
-    Some(Entry { key: name.value.scalar()?.to_owned(), at, value })
+    let key = name.value.scalar().filter(|name| name.len() <= MAX_KEY)?;
+    Some(Entry { key: key.to_owned(), at, value })
 }

@@ -61,7 +61,7 @@ fn ten_malformed_manifests_are_refused_with_their_place() {
         (
             "alias bomb",
             bomb.into_bytes(),
-            vec!["module.yaml:", "aliases make the manifest grow by more than 10000"],
+            vec!["module.yaml:", "aliases make the manifest grow by more than 1048576 bytes"],
         ),
     ];
     assert_eq!(table.len(), 10);
@@ -170,6 +170,17 @@ fn no_text_makes_the_reader_panic() {
             let _ = read(&Source { name: "m.yaml", text: &text });
         }
     }
+}
+
+#[test]
+fn aliases_and_keys_cannot_make_a_manifest_grow_without_bound() {
+    let aliases = format!("a: &a {}\nb: [{}]", "x".repeat(500_000), ["*a"; 3].join(","));
+    assert!(
+        error(&aliases)
+            .contains("module.yaml:2:11: aliases make the manifest grow by more than 1048576 bytes")
+    );
+    let key = format!("name: a\ncontainers:\n  ? {}\n  : {{image: x}}\n", "k".repeat(1_025));
+    assert!(error(&key).contains("module.yaml:3:5: the key \"kkk"));
 }
 
 #[test]

@@ -73,6 +73,7 @@ fn members_that_exclude_or_need_each_other() {
         ("stop_signal: SIGNONE", vec!["\"SIGNONE\" is not a signal"]),
         ("mac_address: 02:42", vec!["is not a hardware address"]),
         ("cpuset: 3-1", vec!["is not a list of numbers and ranges"]),
+        ("tmpfs: run", vec!["tmpfs[run]: \"run\" is not an absolute path"]),
         ("devices: [\"/dev/a:/dev/b:rx\"]", vec!["is not a set of the letters"]),
         ("working_dir: app", vec!["\"app\" is not an absolute path"]),
         ("container_name: -a", vec!["is not a container's name"]),

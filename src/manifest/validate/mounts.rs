@@ -35,7 +35,7 @@ pub(super) fn check(container: &ContainerSpec, spec: &ModuleSpec, path: &Path, f
 
 fn check_target(target: &str, path: &Path, targets: &mut BTreeMap<String, String>, findings: &mut Findings) {
     if !target.starts_with('/') {
-        // A mount's target is refused by its form; a path of tmpfs has none in older contracts.
+        // The form of both fields in the catalogue says that they are absolute: `rules` has refused this one.
         return;
     }
     let clean = clean(target);

@@ -7,6 +7,7 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, MapKey, ReflectMessage as _
 use super::{Findings, forms};
 use crate::catalogue::{Path, Shape, is_string_list, rule, shape};
 use crate::manifest::node::quoted;
+use crate::manifest::parse::MAX_KEY;
 use crate::proto::v1::{FieldRule, Order, Unit};
 
 /// The least and the most of numbers. 0 is accepted, too, where it means "not declared".
@@ -167,6 +168,9 @@ fn check_form(field: &FieldDescriptor, rule: &FieldRule, text: &str, path: &Path
 fn check_text(text: &str, path: &Path, what: &str, findings: &mut Findings) {
     if text.is_empty() {
         findings.add(path, format!("{what} is empty"), "give it a name");
+    }
+    if text.len() > MAX_KEY {
+        findings.add(path, format!("{what} has more than {MAX_KEY} bytes"), "give it a shorter name");
     }
     check_nul(text, path, findings);
 }
