@@ -74,5 +74,5 @@ fn table(fields: &[FieldSupport]) -> String {
             field.engine_path.clone(),
         ]);
     }
-    table.to_string()
+    table.trim_fmt()
 }

@@ -16,6 +16,7 @@ mod status;
 mod take;
 mod up;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -83,6 +84,7 @@ pub async fn main() -> ExitCode {
             tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| default_filter.into()),
         )
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     let printer = Printer::new(options.output);
     match run(options.command, printer).await {
@@ -114,5 +116,15 @@ async fn run(command: Command, printer: Printer) -> Result<Exit, CliError> {
             plumbline_agent::server::run(&options, asked_to_end()).await?;
             Ok(Exit::Done)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn no_two_options_of_a_command_share_a_name() {
+        super::Options::command().debug_assert();
     }
 }

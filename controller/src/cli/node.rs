@@ -73,5 +73,5 @@ pub(super) fn table(nodes: &[Node]) -> String {
     for node in nodes {
         table.add_row([node.name.clone(), node.address.clone(), state(node)]);
     }
-    table.to_string()
+    table.trim_fmt()
 }

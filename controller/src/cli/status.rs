@@ -63,7 +63,7 @@ fn table(modules: &[Module]) -> String {
             table.add_row(row);
         }
     }
-    table.to_string()
+    table.trim_fmt()
 }
 
 fn last(apply: Option<&ModuleApply>) -> [String; 3] {

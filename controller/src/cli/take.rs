@@ -21,12 +21,9 @@ pub(super) struct Options {
     node: String,
     /// Its name or id at the engine.
     container: String,
-    /// The module; else named after the container.
-    #[arg(long = "as", value_name = "MODULE")]
-    module: Option<String>,
-    /// The container's key in the module, if that has several.
-    #[arg(long)]
-    key: Option<String>,
+    /// The module, and the container's key in it if that has several containers; else named after the container.
+    #[arg(long = "as", value_name = "MODULE[/KEY]")]
+    target: Option<String>,
     /// With no such module registered yet: where to write its manifest; else MODULE.yaml in the current directory.
     #[arg(long, value_name = "FILE")]
     write_to: Option<PathBuf>,
@@ -36,11 +33,13 @@ pub(super) struct Options {
 
 pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let mut client = options.client.connect().await?;
+    let target = options.target.as_deref().unwrap_or_default();
+    let (module, key) = target.split_once('/').unwrap_or((target, ""));
     let request = ModuleServiceTakeRequest {
         node: options.node.clone(),
         container: options.container.clone(),
-        module: options.module.clone().unwrap_or_default(),
-        key: options.key.clone().unwrap_or_default(),
+        module: module.to_owned(),
+        key: key.to_owned(),
     };
     let answer = take(&mut client, request.clone(), printer).await?;
     let declaration = match answer.answer {

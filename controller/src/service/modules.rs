@@ -11,10 +11,11 @@ use plumbline::proto::v1::{
     ModuleServiceRemoveRequest, ModuleServiceRemoveResponse, ModuleServiceRollbackRequest,
     ModuleServiceRollbackResponse, ModuleServiceSetPolicyRequest, ModuleServiceSetPolicyResponse,
     ModuleServiceTakeRequest, ModuleServiceTakeResponse, ModuleServiceWatchRequest,
-    ModuleServiceWatchResponse, ModuleSpec, NodePlan, ObserveRequest, ObserveResponse, PlanRequest,
+    ModuleServiceWatchResponse, ModuleSpec, NodePlan, ObserveRequest, ObserveResponse, Outcome, PlanRequest,
     UpgradePolicy as WirePolicy,
 };
 use plumbline_agent::take::module_name;
+use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -22,7 +23,7 @@ use tonic::{Request, Response, Status};
 use super::rollout::Rollout;
 use super::{Answers, Controller, build, caller, convert, later};
 use crate::fleet::of_node;
-use crate::store::{Module, Node, Revision, StoreError, UpgradePolicy};
+use crate::store::{Apply, Module, Node, Revision, StoreError, UpgradePolicy};
 
 impl Controller {
     async fn known_module(&self, name: &str) -> Result<Module, Status> {
@@ -191,8 +192,21 @@ impl ModuleService for Controller {
             AdoptRequest { container: observed.engine_id, spec: Some(spec), key, revision: revision.number };
         let adopted = client.adopt(adopt).await.map_err(|status| of_node(&node, &status))?.into_inner();
         if adopted.adopted {
-            let node = node.name.clone();
-            self.stored(move |store| store.place(&module, &node)).await?;
+            // The module is applied there now, though nothing had to be done for it.
+            let apply = Apply {
+                operation_id: uuid::Uuid::new_v4().to_string(),
+                module: module.clone(),
+                revision: revision.number,
+                node: node.name.clone(),
+                outcome: Outcome::Applied.as_str_name().to_owned(),
+                result: adopted.encode_to_vec(),
+                finished_at: jiff::Timestamp::now(),
+            };
+            self.stored(move |store| {
+                store.place(&module, &apply.node)?;
+                store.record_apply(&apply)
+            })
+            .await?;
         }
         Ok(Response::new(ModuleServiceTakeResponse { answer: Some(TakeAnswer::Adopted(adopted)) }))
     }
@@ -336,7 +350,7 @@ fn key_of(spec: &ModuleSpec, named: &str, engine_name: &str) -> Result<String, S
     by_name.or(only).map(|(key, _)| key.clone()).ok_or_else(|| {
         let keys: Vec<&str> = spec.containers.keys().map(String::as_str).collect();
         Status::invalid_argument(format!(
-            "module {} has the containers {}: say which one {engine_name} is, with --key",
+            "module {} has the containers {}: say which one {engine_name} is, with --as MODULE/KEY",
             spec.name(),
             keys.join(", ")
         ))
