@@ -82,7 +82,9 @@ pub enum Unknown {
         path: String,
     },
     /// An enum value that this build does not know.
-    #[error("`{path}` has the value {number}, which {enumeration} does not have in this version; nothing was touched")]
+    #[error(
+        "`{path}` has the value {number}, which {enumeration} does not have in this version; nothing was touched"
+    )]
     EnumValue {
         /// The enum's full name.
         enumeration: String,
@@ -94,7 +96,10 @@ pub enum Unknown {
 }
 
 /// Decodes a message of a generated type, refusing unknown fields and enum values anywhere in it.
-pub fn decode_strictly<T: Message + Default>(descriptor: &MessageDescriptor, bytes: Bytes) -> Result<T, Unknown> {
+pub fn decode_strictly<T: Message + Default>(
+    descriptor: &MessageDescriptor,
+    bytes: Bytes,
+) -> Result<T, Unknown> {
     let malformed = |error: prost::DecodeError| Unknown::Malformed(error.to_string());
     let dynamic = DynamicMessage::decode(descriptor.clone(), bytes.clone()).map_err(malformed)?;
     refuse_unknown(&dynamic, "")?;
@@ -123,9 +128,10 @@ fn refuse_unknown(message: &DynamicMessage, path: &str) -> Result<(), Unknown> {
 fn refuse_in_value(value: &Value, enumeration: Option<&EnumDescriptor>, path: &str) -> Result<(), Unknown> {
     match value {
         Value::Message(message) => refuse_unknown(message, path),
-        Value::List(values) => {
-            values.iter().try_for_each(|value| refuse_in_value(value, enumeration, path))
-        }
+        Value::List(values) => values
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, value)| refuse_in_value(value, enumeration, &format!("{path}[{index}]"))),
         Value::Map(entries) => entries.iter().try_for_each(|(key, value)| {
             let key = key.as_str().map_or_else(|| format!("{key:?}"), str::to_owned);
             refuse_in_value(value, enumeration, &format!("{path}[{key}]"))
@@ -141,3 +147,6 @@ fn refuse_in_value(value: &Value, enumeration: Option<&EnumDescriptor>, path: &s
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,6 +137,20 @@ impl Operations {
         operation.push(end, true);
     }
 
+    /// Waits until nothing is being applied.
+    pub async fn idle(&self) {
+        let all: Vec<_> = {
+            let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.operations.values().filter(|operation| !operation.is_over()).cloned().collect()
+        };
+        if !all.is_empty() {
+            tracing::info!(operations = all.len(), "waiting for what is being applied");
+        }
+        for operation in all {
+            let _ = operation.seen.subscribe().wait_for(|(_, last)| *last).await;
+        }
+    }
+
     /// Waits for the module's other operations, for work that is not an apply.
     pub async fn turn(&self, module: &str) -> tokio::sync::OwnedMutexGuard<()> {
         let module = {

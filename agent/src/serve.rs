@@ -2,7 +2,9 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use plumbline::proto::DESCRIPTORS;
 use plumbline::tls::{HandshakeLimits, Identity, Role, TlsError, incoming, peer_of, server_config};
 use tokio::net::TcpListener;
@@ -20,6 +22,9 @@ pub const MESSAGE_LIMIT: usize = 32 * 1024 * 1024;
 /// The services that every server has beside its own.
 const BESIDE: [&str; 3] =
     [health_server::SERVICE_NAME, v1_reflection::SERVICE_NAME, v1alpha_reflection::SERVICE_NAME];
+
+/// How long calls may go on when the server is asked to end.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// A server that could not be started, or broke down.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +58,7 @@ pub async fn listen(address: &str) -> Result<TcpListener, ServeError> {
 }
 
 /// Serves these routes, with health and reflection (v1, and v1alpha for older clients), until `shutdown` is ready.
-/// Calls that are under way then are finished.
+/// Calls that are under way then have a short time to end; what an agent applies is not a call, and goes on.
 pub async fn serve(
     routes: Routes,
     services: &[&str],
@@ -81,16 +86,27 @@ pub async fn serve(
         .add_service(reflection().build_v1().map_err(failed)?)
         .add_service(reflection().build_v1alpha().map_err(failed)?);
 
+    let shutdown = shutdown.shared();
+    // Streams that a peer keeps open would hold the server for ever.
+    let overdue = {
+        let shutdown = shutdown.clone();
+        async move {
+            shutdown.await;
+            tokio::time::sleep(GRACE).await;
+        }
+    };
     // The configuration may be swapped for one with a renewed certificate; the sender lives as long as the server.
     let (_swap, config): (watch::Sender<Arc<_>>, _) = watch::channel(server_config(identity)?);
     let connections = incoming(listener, config, HandshakeLimits::default());
-    tonic::transport::Server::builder()
-        .http2_keepalive_interval(Some(std::time::Duration::from_secs(20)))
-        .http2_keepalive_timeout(Some(std::time::Duration::from_secs(10)))
+    let server = tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(Duration::from_secs(20)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .add_routes(routes)
-        .serve_with_incoming_shutdown(connections, shutdown)
-        .await?;
-    Ok(())
+        .serve_with_incoming_shutdown(connections, shutdown);
+    tokio::select! {
+        done = server => Ok(done?),
+        () = overdue => Ok(()),
+    }
 }
 
 /// Lets only peers with one of these roles through to a service.

@@ -86,6 +86,7 @@ pub async fn serve_agent(
         Err(error) => tracing::warn!(%error, "the engine does not answer yet"),
     }
     let agent = Agent::new(engine, state, identity.installation(), &peer.name);
+    let operations = agent.operations();
     let service =
         AgentServiceServer::new(agent).max_decoding_message_size(MESSAGE_LIMIT).max_encoding_message_size(MESSAGE_LIMIT);
     let routes = Routes::new(allow(service, &[Role::Controller, Role::Operator]));
@@ -93,6 +94,8 @@ pub async fn serve_agent(
         tracing::info!(%address, name = peer.name, "the agent listens");
     }
     serve(routes, &[SERVICE_NAME], listener, identity, shutdown).await?;
+    // An agent that ends does not leave a container half-way.
+    operations.idle().await;
     Ok(())
 }
 

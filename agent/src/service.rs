@@ -40,6 +40,11 @@ impl Agent {
         Self { engine, state, operations, installation: installation.to_owned(), name: name.to_owned() }
     }
 
+    /// What is being applied; it outlives every call.
+    pub fn operations(&self) -> Arc<Operations> {
+        self.operations.clone()
+    }
+
     async fn observe(&self, name: &str) -> Result<ObserveResponse, ApplyError> {
         let reader = self.engine.reader();
         let host = Host::ask(reader, &self.installation).await?;

@@ -9,6 +9,7 @@ use super::is_generated_name;
 /// * The image is compared by id: if both references mean the same image, the declared reference stands for it. If one
 ///   reference now means another image (a tag that moved), the ids tell them apart.
 /// * An anonymous volume has a generated name; a declaration has none.
+/// * Older engines add the host name to the aliases.
 /// * Privileged, and the host's process or shared-memory namespace, make the engine add `label=disable`.
 pub fn align(
     desired: &mut DynamicMessage,
@@ -19,6 +20,38 @@ pub fn align(
     align_image(desired, observed, desired_image_id, observed_image_id);
     align_generated_names(desired, observed);
     align_security(desired, observed);
+    align_aliases(desired, observed);
+}
+
+/// Engine 20.10, and newer ones asked in an API below 1.45, add a declared host name to the aliases on every network.
+fn align_aliases(desired: &DynamicMessage, observed: &mut DynamicMessage) {
+    let host_name = text(observed, "hostname");
+    let Some(Value::Map(mut networks)) = observed.get_field_by_name("networks").map(std::borrow::Cow::into_owned) else {
+        return;
+    };
+    let wanted = desired.get_field_by_name("networks").map(std::borrow::Cow::into_owned);
+    for (name, endpoint) in &mut networks {
+        let aliases = |endpoint: &Value| match endpoint.as_message()?.get_field_by_name("aliases")?.as_ref() {
+            Value::List(aliases) => Some(aliases.clone()),
+            _ => None,
+        };
+        let is_host_name = |alias: &Value| alias.as_str().is_some_and(|alias| alias.eq_ignore_ascii_case(&host_name));
+        let declared = wanted.as_ref().and_then(|wanted| aliases(wanted.as_map()?.get(name)?)).unwrap_or_default();
+        let Some(mut kept) = aliases(endpoint) else { continue };
+        if !host_name.is_empty() && !declared.iter().any(is_host_name) {
+            kept.retain(|alias| !is_host_name(alias));
+        }
+        if let Some(endpoint) = endpoint.as_message_mut() {
+            if kept.is_empty() {
+                endpoint.clear_field_by_name("aliases");
+            } else {
+                endpoint.set_field_by_name("aliases", Value::List(kept));
+            }
+        }
+    }
+    if !networks.is_empty() {
+        observed.set_field_by_name("networks", Value::Map(networks));
+    }
 }
 
 fn text(message: &DynamicMessage, name: &str) -> String {

@@ -48,9 +48,13 @@ def modules_of(options):
 
 def spec(module, **changed):
     container = spec_pb2.ContainerSpec(
-        image=IMAGE, command=["hold"], dns=["192.0.2.1"], mem_limit=64 << 20, memswap_limit=256 << 20
+        image=IMAGE,
+        command=["hold"],
+        dns=["192.0.2.1"],
+        environment={"COLOUR": "blue"},
+        mem_limit=64 << 20,
+        memswap_limit=256 << 20,
     )
-    container.MergeFrom(spec_pb2.ContainerSpec(environment={"COLOUR": "blue"}))
     for field, value in changed.items():
         container.ClearField(field)
         container.MergeFrom(spec_pb2.ContainerSpec(**{field: value}))
