@@ -59,7 +59,7 @@ impl Http {
     ) -> Result<Json, EngineError> {
         let call = format!("{method} {}", path.split('?').next().unwrap_or(path));
         let exchange = async {
-            let (status, body) = self.send(method, path, body).await?;
+            let (status, body) = self.send(method, path, body, None).await?;
             let bytes = body
                 .collect()
                 .await
@@ -78,12 +78,14 @@ impl Http {
             .unwrap_or_else(|_| Err(EngineError::TimedOut { call: call.clone(), deadline }))
     }
 
-    /// Sends a request and returns the answer's head and its body, still to be read.
+    /// Sends a request and returns the answer's head and its body, still to be read. `registry_auth` is the header with
+    /// which the engine identifies itself to a registry.
     pub(super) async fn send(
         &self,
         method: Method,
         path: &str,
         body: Option<&Json>,
+        registry_auth: Option<&str>,
     ) -> Result<(StatusCode, Incoming), EngineError> {
         if method != Method::GET {
             self.mutations.fetch_add(1, Ordering::SeqCst);
@@ -92,6 +94,10 @@ impl Http {
         let malformed = |reason: String| EngineError::Malformed { call: call.clone(), reason };
         let uri: http::Uri = hyperlocal::Uri::new(self.socket.as_path(), path).into();
         let request = Request::builder().method(method).uri(uri).header(http::header::HOST, "docker");
+        let request = match registry_auth {
+            Some(auth) => request.header("X-Registry-Auth", auth),
+            None => request,
+        };
         let request = match body {
             Some(json) => request
                 .header(http::header::CONTENT_TYPE, "application/json")

@@ -29,8 +29,10 @@ impl Engine {
         let api = self.version().await?.api;
         let (name, tag) = split_reference(image);
         let path = format!("/v{api}/images/create?fromImage={}&tag={}", escape(name), escape(tag));
+        let registry = registry_of(name).to_owned();
+        let auth = tokio::task::spawn_blocking(move || registry_auth(&registry)).await.ok().flatten();
         let failed = |reason: String| EngineError::Pull { image: image.to_owned(), reason };
-        let (status, mut body) = self.http().send(::http::Method::POST, &path, None).await?;
+        let (status, mut body) = self.http().send(::http::Method::POST, &path, None, auth.as_deref()).await?;
         let whole = async {
             let (mut rest, mut layers) = (Vec::new(), HashMap::new());
             loop {
@@ -61,6 +63,29 @@ impl Engine {
     fn http(&self) -> &super::http::Http {
         &self.reader().http
     }
+}
+
+/// The registry of a name, as Docker's configuration file names it.
+fn registry_of(name: &str) -> &str {
+    match name.split_once('/') {
+        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
+        _ => "https://index.docker.io/v1/",
+    }
+}
+
+/// What this user's Docker configuration (or its credential helper) knows for the registry, as the header that the engine
+/// expects: JSON in URL-safe base64.
+fn registry_auth(registry: &str) -> Option<String> {
+    use base64::Engine as _;
+    use docker_credential::DockerCredential::{IdentityToken, UsernamePassword};
+
+    let json = match docker_credential::get_credential(registry).ok()? {
+        IdentityToken(token) => serde_json::json!({ "identitytoken": token, "serveraddress": registry }),
+        UsernamePassword(user, password) => {
+            serde_json::json!({ "username": user, "password": password, "serveraddress": registry })
+        }
+    };
+    Some(base64::engine::general_purpose::URL_SAFE.encode(json.to_string()))
 }
 
 type Layers = HashMap<String, PullProgress>;
@@ -105,6 +130,14 @@ mod tests {
         assert_eq!(split_reference("localhost:5000/app"), ("localhost:5000/app", "latest"));
         assert_eq!(split_reference("localhost:5000/app:2"), ("localhost:5000/app", "2"));
         assert_eq!(split_reference("app@sha256:ab"), ("app", "sha256:ab"));
+    }
+
+    #[test]
+    fn a_name_without_a_host_is_of_dockers_own_registry() {
+        assert_eq!(registry_of("app"), "https://index.docker.io/v1/");
+        assert_eq!(registry_of("team/app"), "https://index.docker.io/v1/");
+        assert_eq!(registry_of("localhost/app"), "localhost");
+        assert_eq!(registry_of("reg.example:5000/team/app"), "reg.example:5000");
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl EngineReader {
         let api = self.version().await?.api;
         let path =
             format!("/v{api}/containers/{}/logs?stdout=1&stderr=1&tail={lines}", escape(container));
-        let (_, body) = self.http.send(::http::Method::GET, &path, None).await?;
+        let (_, body) = self.http.send(::http::Method::GET, &path, None, None).await?;
         let read = tokio::time::timeout(super::http::CALL_DEADLINE, body.collect()).await;
         let bytes = match read {
             Ok(Ok(collected)) => collected.to_bytes(),
