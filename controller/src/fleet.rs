@@ -204,7 +204,7 @@ async fn dispatch(mut answers: Streaming<ApplyResponse>, waiting: Waiting) {
     }
 }
 
-/// The status with the node's name in front: the caller may have asked several.
+/// The status, details included, with the node's name in front: the caller may have asked several.
 pub fn of_node(node: &Node, status: &Status) -> Status {
     let message = status.message();
     let message = if message.contains(&format!("node {}", node.name)) {
@@ -212,5 +212,5 @@ pub fn of_node(node: &Node, status: &Status) -> Status {
     } else {
         format!("node {}: {message}", node.name)
     };
-    Status::new(status.code(), message)
+    Status::with_details(status.code(), message, prost::bytes::Bytes::copy_from_slice(status.details()))
 }

@@ -3,6 +3,7 @@
 use plumbline::engine_form::FormError;
 use plumbline::order::Circle;
 use tonic::Code;
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::engine::EngineError;
 use crate::state::StateError;
@@ -108,6 +109,28 @@ impl ApplyError {
     /// The status that answers an RPC. Details stay short: long ones arrive as an empty error.
     pub fn to_status(&self) -> tonic::Status {
         let message: String = self.to_string().chars().take(3000).collect();
-        tonic::Status::new(self.code(), message)
+        let facts = [("rolled_back".to_owned(), self.rolled_back().to_string())];
+        let details = ErrorDetails::with_error_info(self.reason(), "plumbline.v1", facts);
+        tonic::Status::with_error_details(self.code(), message, details)
+    }
+
+    /// The error in one word, for programs (`google.rpc.ErrorInfo.reason`).
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Engine(EngineError::Unreachable { .. }) => "ENGINE_UNREACHABLE",
+            Self::Engine(EngineError::TimedOut { .. }) => "ENGINE_TIMED_OUT",
+            Self::Engine(EngineError::Refused { .. }) => "ENGINE_REFUSED",
+            Self::Engine(EngineError::TooOld { .. }) => "ENGINE_TOO_OLD",
+            Self::Engine(EngineError::Pull { .. }) => "IMAGE_NOT_PULLED",
+            Self::Engine(EngineError::Malformed { .. }) | Self::Form(_) => "ENGINE_NOT_UNDERSTOOD",
+            Self::State(_) => "AGENT_STATE",
+            Self::Circle(_) | Self::Invalid(_) => "INVALID_MODULE",
+            Self::OlderRevision { .. } => "OLDER_REVISION",
+            Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
+            Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
+            Self::Step { source, .. } => source.reason(),
+            Self::NotUp { .. } => "DID_NOT_STAY_UP",
+            Self::NotDone(_) => "NOT_READ_BACK",
+        }
     }
 }

@@ -8,6 +8,7 @@ use plumbline::proto::v1::{
     NodeServiceSetLabelsRequest, NodeServiceSetLabelsResponse, Reachability,
 };
 use tonic::{Request, Response, Status};
+use tonic_types::StatusExt as _;
 
 use super::{Controller, convert, later};
 use crate::fleet::of_node;
@@ -23,8 +24,9 @@ impl Controller {
                 Err(status) => return Err((Reachability::AgentUnreachable, status)),
             };
             client.get_node(GetNodeRequest {}).await.map_err(|status| {
-                // The agent answered, and says that its engine does not.
-                let of_engine = status.message().contains("Docker engine");
+                // An agent that answers says in its details that it is the engine which does not.
+                let details = status.get_error_details();
+                let of_engine = details.error_info().is_some_and(|info| info.reason.starts_with("ENGINE_"));
                 let reachability =
                     if of_engine { Reachability::EngineDown } else { Reachability::AgentUnreachable };
                 (reachability, of_node(node, &status))
