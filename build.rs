@@ -48,8 +48,8 @@ fn main() {
             ),
         );
     }
-    let descriptors =
-        prost_types::FileDescriptorSet::decode(encoded.as_slice()).expect("the pool encodes a descriptor set");
+    let descriptors = prost_types::FileDescriptorSet::decode(encoded.as_slice())
+        .expect("the pool encodes a descriptor set");
     tonic_prost_build::configure()
         .codec_path("crate::strict::StrictCodec")
         .compile_fds_with_config(descriptors, config)
@@ -125,7 +125,9 @@ fn check_rule(field: &FieldDescriptor, rule: &DynamicMessage) -> Option<String> 
         return Some("is a list or map, and its rule has no `order`".to_owned());
     }
     if !plural && field.cardinality() != Cardinality::Repeated && !field.supports_presence() {
-        return Some("is a scalar that is not `optional`: not declared could not be told from zero".to_owned());
+        return Some(
+            "is a scalar that is not `optional`: not declared could not be told from zero".to_owned(),
+        );
     }
     if field.is_list() && order == 3 {
         let keys = rule.get_field_by_name("key");
@@ -143,7 +145,8 @@ fn check_rule(field: &FieldDescriptor, rule: &DynamicMessage) -> Option<String> 
         }
     }
     let unit = number("unit").unwrap_or_default();
-    let duration = matches!(field.kind(), Kind::Message(message) if message.full_name() == "google.protobuf.Duration");
+    let duration =
+        matches!(field.kind(), Kind::Message(message) if message.full_name() == "google.protobuf.Duration");
     if duration != matches!(unit, 2 | 3) {
         return Some("must be a Duration in nanoseconds or seconds, or neither".to_owned());
     }

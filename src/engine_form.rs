@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 
-use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value};
+use prost_reflect::{
+    DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value,
+};
 use serde_json::{Map, Value as Json, json};
 
 use crate::catalogue::{Shape, is_duration, is_string_list, rule, shape};
@@ -15,7 +17,9 @@ use crate::proto::v1::{Means, Unit};
 
 /// The engine showed a value of another type than the contract knows.
 #[derive(Debug, thiserror::Error, PartialEq)]
-#[error("the engine shows {found} for {field}, which cannot be read as {expected}; this is a fault of Plumbline: please report it")]
+#[error(
+    "the engine shows {found} for {field}, which cannot be read as {expected}; this is a fault of Plumbline: please report it"
+)]
 pub struct FormError {
     /// The field's full name.
     pub field: String,
@@ -101,7 +105,10 @@ fn read_scalar(field: &FieldDescriptor, unit: Unit, found: &Json) -> Result<Valu
         }
         Kind::Message(message) if is_string_list(message) => {
             let texts = found.as_array().and_then(|values| {
-                values.iter().map(|value| Some(Value::String(value.as_str()?.to_owned()))).collect::<Option<Vec<_>>>()
+                values
+                    .iter()
+                    .map(|value| Some(Value::String(value.as_str()?.to_owned())))
+                    .collect::<Option<Vec<_>>>()
             });
             texts.map(|texts| {
                 let mut list = DynamicMessage::new(message.clone());
@@ -171,7 +178,12 @@ fn write_value(value: &Value, unit: Unit) -> Json {
         Value::List(values) => Json::Array(values.iter().map(|value| write_value(value, unit)).collect()),
         Value::Map(entries) => {
             let text = |key: &MapKey| key.as_str().map_or_else(|| format!("{key:?}"), str::to_owned);
-            Json::Object(entries.iter().map(|(key, value)| (text(key), write_value(value, unit))).collect::<Map<_, _>>())
+            Json::Object(
+                entries
+                    .iter()
+                    .map(|(key, value)| (text(key), write_value(value, unit)))
+                    .collect::<Map<_, _>>(),
+            )
         }
         Value::Message(message) if is_duration(&message.descriptor()) => {
             let part = |name: &str| match message.get_field_by_name(name).as_deref() {
@@ -219,7 +231,8 @@ mod tests {
         assert_eq!(engine["HostConfig"]["BlkioWeight"], 300);
         assert_eq!(engine["HostConfig"]["DeviceRequests"][0]["Capabilities"], json!([["gpu", "compute"]]));
         assert_eq!(engine["NetworkSettings"]["Networks"]["n"]["IPAMConfig"]["IPv4Address"], "10.0.0.2");
-        let (mut read, mut message) = (from_engine(&container_descriptor(), &engine).expect("own words"), message);
+        let (mut read, mut message) =
+            (from_engine(&container_descriptor(), &engine).expect("own words"), message);
         crate::normal::normalise(&mut read);
         crate::normal::normalise(&mut message);
         assert_eq!(read, message);
@@ -227,7 +240,8 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_an_error_that_names_the_field() {
-        let error = from_engine(&container_descriptor(), &json!({"HostConfig": {"Memory": "64m"}})).unwrap_err();
+        let error =
+            from_engine(&container_descriptor(), &json!({"HostConfig": {"Memory": "64m"}})).unwrap_err();
         assert!(error.to_string().contains("mem_limit") && error.to_string().contains("64m"), "{error}");
     }
 }

@@ -15,13 +15,15 @@ pub fn container_order(spec: &ModuleSpec) -> Result<Vec<String>, Circle> {
         .containers
         .iter()
         .map(|(key, container)| {
-            let needs = references(container).into_iter().filter(|name| spec.containers.contains_key(name)).collect();
+            let needs =
+                references(container).into_iter().filter(|name| spec.containers.contains_key(name)).collect();
             (key, needs)
         })
         .collect();
     let mut order: Vec<String> = Vec::new();
     while !waiting.is_empty() {
-        let Some(next) = waiting.iter().find(|(_, needs)| needs.iter().all(|need| order.contains(need))) else {
+        let Some(next) = waiting.iter().find(|(_, needs)| needs.iter().all(|need| order.contains(need)))
+        else {
             return Err(Circle(waiting.into_keys().cloned().collect()));
         };
         let next = (*next.0).clone();
@@ -63,7 +65,8 @@ mod tests {
 
     #[test]
     fn each_container_comes_after_those_it_names() {
-        let shares = ContainerSpec { network_mode: Some("container:z".to_owned()), ..ContainerSpec::default() };
+        let shares =
+            ContainerSpec { network_mode: Some("container:z".to_owned()), ..ContainerSpec::default() };
         let links = ContainerSpec { links: vec!["b:alias".to_owned()], ..ContainerSpec::default() };
         let plain = ContainerSpec { depends_on: vec!["not-ours".to_owned()], ..ContainerSpec::default() };
         let spec = module(&[("a", links), ("b", shares), ("z", plain)]);

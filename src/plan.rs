@@ -74,13 +74,21 @@ impl Decision {
         let name = &self.facts.engine_name;
         match self.reason {
             RefusalReason::Unspecified => String::new(),
-            RefusalReason::NeedsRecreation => "the change needs a new container; allow it with --recreate".to_owned(),
+            RefusalReason::NeedsRecreation => {
+                "the change needs a new container; allow it with --recreate".to_owned()
+            }
             RefusalReason::Unsupported => self
                 .facts
                 .changes
                 .iter()
                 .filter(|change| change.consequence == Consequence::Unsupported)
-                .map(|change| format!("this engine cannot hold {} (engine API {} can)", change.path, version_that_can(change)))
+                .map(|change| {
+                    format!(
+                        "this engine cannot hold {} (engine API {} can)",
+                        change.path,
+                        version_that_can(change)
+                    )
+                })
                 .collect::<Vec<_>>()
                 .join("; "),
             RefusalReason::NotOurs => match self.facts.kind {
@@ -101,22 +109,32 @@ impl Decision {
                 noun(self.facts.kind)
             ),
             RefusalReason::Missing if self.facts.image_missing => {
-                "its image is not on the host, and pull_policy is never: load the image, or let it be pulled".to_owned()
+                "its image is not on the host, and pull_policy is never: load the image, or let it be pulled"
+                    .to_owned()
             }
             RefusalReason::Missing => {
-                format!("the external {} {name} does not exist: create it, or take `external` out", noun(self.facts.kind))
+                format!(
+                    "the external {} {name} does not exist: create it, or take `external` out",
+                    noun(self.facts.kind)
+                )
             }
             RefusalReason::AutoRemove => format!(
                 "the engine removes {name} as soon as it stops, so there would be no way back: remove it by hand, then apply"
             ),
-            RefusalReason::DataGuard => "what stands behind a mount is not what the running container has".to_owned(),
+            RefusalReason::DataGuard => {
+                "what stands behind a mount is not what the running container has".to_owned()
+            }
             RefusalReason::StalePlan => "the plan no longer holds: plan again".to_owned(),
         }
     }
 }
 
 fn version_that_can(change: &LeafChange) -> String {
-    if change.rule.since.is_empty() { format!("up to {}", change.rule.until) } else { change.rule.since.clone() }
+    if change.rule.since.is_empty() {
+        format!("up to {}", change.rule.until)
+    } else {
+        change.rule.since.clone()
+    }
 }
 
 fn noun(kind: ObjectKind) -> &'static str {
@@ -162,11 +180,17 @@ fn decide_one(facts: &Facts, recreate: bool, follows: bool) -> (Action, RefusalR
         Standing::Foreign => refused(RefusalReason::NotOurs),
         Standing::LeftOver if !recreate => refused(RefusalReason::NeedsRemoval),
         Standing::LeftOver => done(Action::Removed),
-        Standing::Absent | Standing::Ours if has(Consequence::Unsupported) => refused(RefusalReason::Unsupported),
+        Standing::Absent | Standing::Ours if has(Consequence::Unsupported) => {
+            refused(RefusalReason::Unsupported)
+        }
         Standing::Absent if facts.image_missing => refused(RefusalReason::Missing),
         Standing::Absent => done(Action::Created),
         Standing::Ours if facts.kind != ObjectKind::Container => {
-            if facts.changes.is_empty() { done(Action::Unchanged) } else { refused(RefusalReason::WouldLoseData) }
+            if facts.changes.is_empty() {
+                done(Action::Unchanged)
+            } else {
+                refused(RefusalReason::WouldLoseData)
+            }
         }
         Standing::Ours if has(Consequence::Recreate) || follows => {
             if facts.removes_itself {
@@ -189,7 +213,9 @@ fn decide_one(facts: &Facts, recreate: bool, follows: bool) -> (Action, RefusalR
 pub fn outcome(action: Action) -> Outcome {
     match action {
         Action::Unspecified => Outcome::Unspecified,
-        Action::Unchanged | Action::Created | Action::Updated | Action::Removed | Action::Started => Outcome::Applied,
+        Action::Unchanged | Action::Created | Action::Updated | Action::Removed | Action::Started => {
+            Outcome::Applied
+        }
         Action::Recreated => Outcome::Recreated,
         Action::Refused => Outcome::RefusedNeedsRecreation,
     }
@@ -219,7 +245,14 @@ mod tests {
     fn change(consequence: Consequence) -> LeafChange {
         let field = container_descriptor().get_field_by_name("dns").expect("a field");
         let path = Path::default().field("containers").key("a").field("dns");
-        LeafChange { path, rule: rule(&field), before: None, after: None, consequence, cause: Cause::Declared }
+        LeafChange {
+            path,
+            rule: rule(&field),
+            before: None,
+            after: None,
+            consequence,
+            cause: Cause::Declared,
+        }
     }
 
     fn facts(key: &str, standing: Standing, changes: &[Consequence]) -> Facts {
@@ -251,7 +284,13 @@ mod tests {
             (Standing::Absent, &[Unsupported][..], true, Action::Refused, RefusalReason::Unsupported),
             (Standing::Ours, &[][..], false, Action::Unchanged, none),
             (Standing::Ours, &[InPlace][..], false, Action::Updated, none),
-            (Standing::Ours, &[InPlace, Recreate][..], false, Action::Refused, RefusalReason::NeedsRecreation),
+            (
+                Standing::Ours,
+                &[InPlace, Recreate][..],
+                false,
+                Action::Refused,
+                RefusalReason::NeedsRecreation,
+            ),
             (Standing::Ours, &[InPlace, Recreate][..], true, Action::Recreated, none),
             (Standing::Foreign, &[][..], true, Action::Refused, RefusalReason::NotOurs),
             (Standing::LeftOver, &[][..], false, Action::Refused, RefusalReason::NeedsRemoval),

@@ -13,7 +13,12 @@ pub static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
 });
 
 /// Version 1 of the contract.
-#[allow(missing_docs, clippy::pedantic, unreachable_pub, reason = "generated; its comments are those of the proto files")]
+#[allow(
+    missing_docs,
+    clippy::pedantic,
+    unreachable_pub,
+    reason = "generated; its comments are those of the proto files"
+)]
 pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/plumbline.v1.rs"));
 }

@@ -129,7 +129,9 @@ impl Operations {
         let end = work.await.unwrap_or_else(|error| {
             Event::Failure(Failure {
                 code: tonic::Code::Internal as i32,
-                message: format!("a fault in the agent ({error}); plan again to see in which state the host is"),
+                message: format!(
+                    "a fault in the agent ({error}); plan again to see in which state the host is"
+                ),
                 reached: None,
                 rolled_back: false,
             })
@@ -164,7 +166,9 @@ impl Operations {
 impl Inner {
     fn forget(&mut self) {
         while self.ages.len() > REMEMBERED {
-            let Some(position) = self.ages.iter().position(|id| self.operations.get(id).is_none_or(|one| one.is_over())) else {
+            let Some(position) =
+                self.ages.iter().position(|id| self.operations.get(id).is_none_or(|one| one.is_over()))
+            else {
                 return;
             };
             if let Some(id) = self.ages.remove(position) {

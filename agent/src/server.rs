@@ -44,7 +44,9 @@ pub enum AgentError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The certificate is of another role.
-    #[error("the certificate is for the {role} {name}, not for an agent: issue one with `plumb ca issue agent NAME`")]
+    #[error(
+        "the certificate is for the {role} {name}, not for an agent: issue one with `plumb ca issue agent NAME`"
+    )]
     Role {
         /// Its role.
         role: Role,
@@ -87,8 +89,9 @@ pub async fn serve_agent(
     }
     let agent = Agent::new(engine, state, identity.installation(), &peer.name);
     let operations = agent.operations();
-    let service =
-        AgentServiceServer::new(agent).max_decoding_message_size(MESSAGE_LIMIT).max_encoding_message_size(MESSAGE_LIMIT);
+    let service = AgentServiceServer::new(agent)
+        .max_decoding_message_size(MESSAGE_LIMIT)
+        .max_encoding_message_size(MESSAGE_LIMIT);
     let routes = Routes::new(allow(service, &[Role::Controller, Role::Operator]));
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, name = peer.name, "the agent listens");

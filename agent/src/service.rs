@@ -6,8 +6,9 @@ use std::sync::Arc;
 use plumbline::catalogue::leaves;
 use plumbline::proto::v1::agent_service_server::AgentService;
 use plumbline::proto::v1::{
-    AdoptRequest, AdoptResponse, ApplyRequest, ApplyResponse, GetNodeRequest, GetNodeResponse, ObserveRequest,
-    ObserveResponse, PlanRequest, PlanResponse, RemoveRequest, RemoveResponse, WatchRequest, WatchResponse,
+    AdoptRequest, AdoptResponse, ApplyRequest, ApplyResponse, GetNodeRequest, GetNodeResponse,
+    ObserveRequest, ObserveResponse, PlanRequest, PlanResponse, RemoveRequest, RemoveResponse, WatchRequest,
+    WatchResponse,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -126,7 +127,8 @@ impl AgentService for Agent {
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
-        let plan = apply::plan(self.engine.reader(), &self.state, &self.installation, request.get_ref()).await;
+        let plan =
+            apply::plan(self.engine.reader(), &self.state, &self.installation, request.get_ref()).await;
         plan.map(Response::new).map_err(|error| error.to_status())
     }
 

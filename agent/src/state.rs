@@ -29,7 +29,9 @@ pub enum StateError {
         source: std::io::Error,
     },
     /// The file is not ours, or damaged.
-    #[error("the agent's state {path} cannot be understood ({reason}): restore it, or move it away (adopted containers must then be taken again)")]
+    #[error(
+        "the agent's state {path} cannot be understood ({reason}): restore it, or move it away (adopted containers must then be taken again)"
+    )]
     Malformed {
         /// Which file.
         path: PathBuf,
@@ -37,7 +39,9 @@ pub enum StateError {
         reason: String,
     },
     /// Another agent uses it.
-    #[error("another agent uses the data directory {path}: stop it first, or give this one its own with --data-dir")]
+    #[error(
+        "another agent uses the data directory {path}: stop it first, or give this one its own with --data-dir"
+    )]
     Locked {
         /// The directory.
         path: PathBuf,
@@ -51,6 +55,10 @@ pub struct ModuleState {
     pub revision: u64,
     /// Its containers by key.
     pub containers: BTreeMap<String, ContainerState>,
+    /// What was desired of its networks and volumes, by kind and key (`networks.front`), as the JSON mapping of their
+    /// specs in normal form.
+    #[serde(default)]
+    pub others: BTreeMap<String, Json>,
 }
 
 /// What is remembered of one container.
@@ -122,7 +130,10 @@ impl State {
             Err(error) => return Err(io("read", &path)(error)),
         };
         if contents.version > VERSION {
-            return Err(malformed(format!("it has form {}, this agent knows up to {VERSION}", contents.version)));
+            return Err(malformed(format!(
+                "it has form {}, this agent knows up to {VERSION}",
+                contents.version
+            )));
         }
         contents.version = VERSION;
         if contents.key.is_empty() {
@@ -144,7 +155,13 @@ impl State {
 
     /// What is remembered of a module.
     pub fn module(&self, name: &str) -> ModuleState {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner).modules.get(name).cloned().unwrap_or_default()
+        self.contents
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .modules
+            .get(name)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Every module that is remembered.

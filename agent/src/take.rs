@@ -37,7 +37,9 @@ impl EngineDefaults {
             runtime: text("DefaultRuntime"),
             log_driver: text("LoggingDriver"),
             log_options: options
-                .map(|(key, value)| (key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+                .map(|(key, value)| {
+                    (key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                })
                 .collect(),
             cgroup_namespace: if text("CgroupVersion") == "2" { "private" } else { "host" }.to_owned(),
         }
@@ -57,7 +59,9 @@ pub fn declaration(
     let mut declared = observed.spec.clone();
     subtract_image(&mut declared, &from_image);
     subtract_engine(&mut declared, defaults);
-    if declared.get_field_by_name("container_name").as_deref() == Some(&Value::String(format!("{module}-{key}"))) {
+    if declared.get_field_by_name("container_name").as_deref()
+        == Some(&Value::String(format!("{module}-{key}")))
+    {
         declared.clear_field_by_name("container_name");
     }
     let container: ContainerSpec = declared.transcode_to().unwrap_or_default();
@@ -75,7 +79,9 @@ pub fn declaration(
 }
 
 fn get(message: &DynamicMessage, name: &str) -> Option<Value> {
-    message.has_field_by_name(name).then(|| message.get_field_by_name(name).map(std::borrow::Cow::into_owned))?
+    message
+        .has_field_by_name(name)
+        .then(|| message.get_field_by_name(name).map(std::borrow::Cow::into_owned))?
 }
 
 fn entries(message: &DynamicMessage, name: &str) -> Vec<(MapKey, Value)> {
@@ -112,7 +118,9 @@ fn subtract_image(declared: &mut DynamicMessage, image: &DynamicMessage) {
         }
     }
     for name in ["expose", "mounts"] {
-        if let (Some(Value::List(mut own)), Some(Value::List(inherited))) = (get(declared, name), get(image, name)) {
+        if let (Some(Value::List(mut own)), Some(Value::List(inherited))) =
+            (get(declared, name), get(image, name))
+        {
             own.retain(|element| !inherited.contains(element));
             if own.is_empty() {
                 declared.clear_field_by_name(name);
@@ -169,7 +177,10 @@ fn subtract_engine(declared: &mut DynamicMessage, defaults: &EngineDefaults) {
             logging.clear_field_by_name("driver");
             let mut options = entries(&logging, "options");
             options.retain(|(key, value)| {
-                !defaults.log_options.iter().any(|(name, default)| key.as_str() == Some(name) && value.as_str() == Some(default))
+                !defaults
+                    .log_options
+                    .iter()
+                    .any(|(name, default)| key.as_str() == Some(name) && value.as_str() == Some(default))
             });
             if options.is_empty() {
                 logging.clear_field_by_name("options");
@@ -189,7 +200,7 @@ fn subtract_engine(declared: &mut DynamicMessage, defaults: &EngineDefaults) {
         let engines = |path: &&str| {
             own.iter().flat_map(|own| own.as_list().unwrap_or_default()).any(|own| own.as_str() == Some(path))
         };
-        if always.iter().all(|path| engines(&path)) {
+        if always.iter().all(engines) {
             declared.clear_field_by_name(name);
         }
     }
@@ -206,8 +217,10 @@ fn subtract_engine(declared: &mut DynamicMessage, defaults: &EngineDefaults) {
 /// A name for a module or container made from an engine's: lower-case letters, digits and hyphens.
 pub fn module_name(engine_name: &str) -> String {
     let lower = engine_name.to_ascii_lowercase();
-    let name: String =
-        lower.chars().map(|character| if character.is_ascii_alphanumeric() { character } else { '-' }).collect();
+    let name: String = lower
+        .chars()
+        .map(|character| if character.is_ascii_alphanumeric() { character } else { '-' })
+        .collect();
     let name: String = name.trim_matches('-').chars().take(63).collect();
     if name.is_empty() { "module".to_owned() } else { name }
 }

@@ -57,7 +57,9 @@ fn collect(path: &str, engine_path: &str, message: &MessageDescriptor, leaves: &
         };
         match shape(&field) {
             Shape::Message(inner) => collect(&path, &engine_path, &inner, leaves),
-            Shape::MessageList(inner) => collect(&format!("{path}[]"), &format!("{engine_path}[]"), &inner, leaves),
+            Shape::MessageList(inner) => {
+                collect(&format!("{path}[]"), &format!("{engine_path}[]"), &inner, leaves);
+            }
             Shape::MessageMap(inner) => {
                 if rule.means() == Means::Connect {
                     leaves.push(Leaf {

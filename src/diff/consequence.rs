@@ -17,7 +17,8 @@ pub(super) fn consequence(rule: &FieldRule, after: Option<&Value>, api: ApiVersi
         Means::Update | Means::Rename | Means::Connect => {
             let not_live_yet = bound(&rule.in_place_since).is_some_and(|since| api < since);
             let cannot_be_taken_away = rule.means() == Means::Update && after.is_none() && !rule.removable;
-            let below_minimum = after.and_then(Value::as_i64).is_some_and(|value| value < rule.in_place_minimum);
+            let below_minimum =
+                after.and_then(Value::as_i64).is_some_and(|value| value < rule.in_place_minimum);
             if not_live_yet || cannot_be_taken_away || (rule.in_place_minimum != 0 && below_minimum) {
                 Consequence::Recreate
             } else {

@@ -51,7 +51,8 @@ pub struct Comparison<'a> {
 
 /// Every leaf that differs, in the order of the contract.
 pub fn diff(comparison: &Comparison<'_>, at: &Path) -> Vec<LeafChange> {
-    let mut walker = Walker { api: comparison.api, changes: Vec::new() };
+    let mut walker =
+        Walker { api: comparison.api, was_applied: comparison.previous.is_some(), changes: Vec::new() };
     let sides = Sides {
         declared: Some(comparison.declared),
         desired: Some(comparison.desired),
@@ -102,6 +103,8 @@ impl<'a, T> Sides<'a, T> {
 
 struct Walker {
     api: ApiVersion,
+    /// What was desired at the last apply is known.
+    was_applied: bool,
     changes: Vec<LeafChange>,
 }
 
@@ -155,9 +158,12 @@ impl Walker {
         }
         let lists = values.and_then(|value| value.as_list().map(|_| value));
         let [declared, desired, observed, previous] = lists.of(|value| by_key(element, rule, value));
-        let all: BTreeSet<&String> = [&desired, &observed].into_iter().flatten().flat_map(BTreeMap::keys).collect();
+        let all: BTreeSet<&String> =
+            [&desired, &observed].into_iter().flatten().flat_map(BTreeMap::keys).collect();
         for key in all {
-            let find = |side: &Option<BTreeMap<String, DynamicMessage>>| side.as_ref().and_then(|map| map.get(key)).cloned();
+            let find = |side: &Option<BTreeMap<String, DynamicMessage>>| {
+                side.as_ref().and_then(|map| map.get(key)).cloned()
+            };
             let [declared, desired, observed, previous] =
                 [find(&declared), find(&desired), find(&observed), find(&previous)];
             let sides = Sides {
@@ -193,8 +199,20 @@ impl Walker {
             before: values.observed.cloned(),
             after: values.desired.cloned(),
             consequence: consequence::consequence(rule, values.desired, self.api),
-            cause: cause(rule, values),
+            cause: self.cause(rule, values),
         });
+    }
+
+    /// The declaration is as it was: a hand changed it. Else whoever says something new.
+    fn cause(&self, rule: &FieldRule, values: Sides<'_, Value>) -> Cause {
+        if self.was_applied && values.previous == values.desired {
+            return Cause::ChangedByHand;
+        }
+        let undeclared_default = values.declared.is_none() && values.desired.is_some();
+        if undeclared_default && matches!(rule.default(), DefaultKind::Image | DefaultKind::ImageMerged) {
+            return Cause::ImageDefault;
+        }
+        if undeclared_default { Cause::EngineDefault } else { Cause::Declared }
     }
 }
 
@@ -204,17 +222,6 @@ fn is_engines_own(rule: &FieldRule, values: Sides<'_, Value>) -> bool {
     free && values.desired.is_none() && (values.previous.is_none() || values.previous != values.observed)
 }
 
-fn cause(rule: &FieldRule, values: Sides<'_, Value>) -> Cause {
-    let undeclared_default = values.declared.is_none() && values.desired.is_some();
-    if values.previous.is_some() && values.previous == values.desired {
-        return Cause::ChangedByHand;
-    }
-    if undeclared_default && matches!(rule.default(), DefaultKind::Image | DefaultKind::ImageMerged) {
-        return Cause::ImageDefault;
-    }
-    if undeclared_default { Cause::EngineDefault } else { Cause::Declared }
-}
-
 fn member(message: &DynamicMessage, field: &FieldDescriptor) -> Option<Value> {
     message.has_field(field).then(|| message.get_field(field).into_owned())
 }
@@ -222,8 +229,12 @@ fn member(message: &DynamicMessage, field: &FieldDescriptor) -> Option<Value> {
 type Entries = std::collections::HashMap<MapKey, Value>;
 
 fn keys(left: Option<&Entries>, right: Option<&Entries>) -> Vec<MapKey> {
-    let keys: BTreeMap<String, MapKey> =
-        [left, right].into_iter().flatten().flat_map(Entries::keys).map(|key| (key_text(key), key.clone())).collect();
+    let keys: BTreeMap<String, MapKey> = [left, right]
+        .into_iter()
+        .flatten()
+        .flat_map(Entries::keys)
+        .map(|key| (key_text(key), key.clone()))
+        .collect();
     keys.into_values().collect()
 }
 
@@ -235,7 +246,9 @@ fn key_text(key: &MapKey) -> String {
 /// sides are sorted by their whole content then, so equal ones meet. Ordered lists have the position as their key.
 fn by_key(element: &MessageDescriptor, rule: &FieldRule, list: &Value) -> BTreeMap<String, DynamicMessage> {
     let mut map = BTreeMap::new();
-    for (index, message) in list.as_list().unwrap_or_default().iter().filter_map(Value::as_message).enumerate() {
+    for (index, message) in
+        list.as_list().unwrap_or_default().iter().filter_map(Value::as_message).enumerate()
+    {
         let mut key = match rule.order() {
             Order::Keyed => element_key(element, rule, message),
             Order::Ordered | Order::Set | Order::Unspecified => index.to_string(),

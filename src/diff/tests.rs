@@ -29,7 +29,8 @@ fn compare(
         previous: previous.as_ref(),
         api: API,
     };
-    let text = |path: &Path| path.to_string().strip_prefix("containers.c.").expect("below the root").to_owned();
+    let text =
+        |path: &Path| path.to_string().strip_prefix("containers.c.").expect("below the root").to_owned();
     diff(&comparison, &Path::default().field("containers").key("c"))
         .into_iter()
         .map(|change| (text(&change.path), change.consequence, change.cause))
@@ -44,29 +45,60 @@ fn one(path: &str, consequence: Consequence) -> Vec<(String, Consequence, Cause)
 fn one_edit_is_one_change_with_its_consequence() {
     use Consequence::{InPlace, Recreate, Unsupported};
     for (observed, declared, path, consequence) in [
-        (json!({"mounts": [{"type": "bind", "source": "/h/old", "target": "/srv"}]}),
-         json!({"mounts": [{"type": "bind", "source": "/h/new", "target": "/srv"}]}), "mounts[/srv].source", Recreate),
+        (
+            json!({"mounts": [{"type": "bind", "source": "/h/old", "target": "/srv"}]}),
+            json!({"mounts": [{"type": "bind", "source": "/h/new", "target": "/srv"}]}),
+            "mounts[/srv].source",
+            Recreate,
+        ),
         (json!({"dns": ["10.0.0.2"]}), json!({"dns": ["10.0.0.3"]}), "dns", Recreate),
-        (json!({"environment": {"A": "1", "B": "2"}}), json!({"environment": {"A": "1"}}), "environment[B]", Recreate),
+        (
+            json!({"environment": {"A": "1", "B": "2"}}),
+            json!({"environment": {"A": "1"}}),
+            "environment[B]",
+            Recreate,
+        ),
         (json!({"environment": {"A": "x"}}), json!({"environment": {"A": ""}}), "environment[A]", Recreate),
         (json!({"labels": {"a": "1"}}), json!({}), "labels[a]", Recreate),
-        (json!({"healthcheck": {"interval": "10s"}}), json!({"healthcheck": {"interval": "30s"}}), "healthcheck.interval", Recreate),
+        (
+            json!({"healthcheck": {"interval": "10s"}}),
+            json!({"healthcheck": {"interval": "30s"}}),
+            "healthcheck.interval",
+            Recreate,
+        ),
         (json!({"tmpfs": {"/t": "size=1m"}}), json!({"tmpfs": {"/t": "size=2m"}}), "tmpfs[/t]", Recreate),
-        (json!({"ulimits": [{"name": "nofile", "soft": 1, "hard": 2}]}),
-         json!({"ulimits": [{"name": "nofile", "soft": 1, "hard": 3}]}), "ulimits[nofile].hard", Recreate),
-        (json!({"networks": {"n": {"ipv4Address": "10.0.0.2"}}}), json!({"networks": {"n": {"ipv4Address": "10.0.0.3"}}}),
-         "networks[n].ipv4_address", InPlace),
+        (
+            json!({"ulimits": [{"name": "nofile", "soft": 1, "hard": 2}]}),
+            json!({"ulimits": [{"name": "nofile", "soft": 1, "hard": 3}]}),
+            "ulimits[nofile].hard",
+            Recreate,
+        ),
+        (
+            json!({"networks": {"n": {"ipv4Address": "10.0.0.2"}}}),
+            json!({"networks": {"n": {"ipv4Address": "10.0.0.3"}}}),
+            "networks[n].ipv4_address",
+            InPlace,
+        ),
         (json!({"networks": {}}), json!({"networks": {"n": {}}}), "networks[n]", InPlace),
         (json!({"containerName": "a"}), json!({"containerName": "b"}), "container_name", InPlace),
         (json!({"memLimit": 67_108_864}), json!({"memLimit": 134_217_728}), "mem_limit", InPlace),
         (json!({"memLimit": 67_108_864}), json!({}), "mem_limit", Recreate),
-        (json!({"memLimit": 9, "memswapLimit": 20}), json!({"memLimit": 9, "memswapLimit": -1}), "memswap_limit", Recreate),
+        (
+            json!({"memLimit": 9, "memswapLimit": 20}),
+            json!({"memLimit": 9, "memswapLimit": -1}),
+            "memswap_limit",
+            Recreate,
+        ),
         (json!({"pidsLimit": 10}), json!({"pidsLimit": 0}), "pids_limit", InPlace),
         (json!({"restart": {"name": "always"}}), json!({}), "restart.name", InPlace),
         (json!({}), json!({"annotations": {"a": "1"}}), "annotations[a]", Unsupported),
         (json!({"init": true}), json!({"init": false}), "init", Recreate),
-        (json!({"ports": [{"target": 80, "published": "8080"}]}), json!({"ports": [{"target": 80, "published": "8081"}]}),
-         "ports[80/tcp].published", Recreate),
+        (
+            json!({"ports": [{"target": 80, "published": "8080"}]}),
+            json!({"ports": [{"target": 80, "published": "8081"}]}),
+            "ports[80/tcp].published",
+            Recreate,
+        ),
     ] {
         assert_eq!(compare(&declared, &observed, None), one(path, consequence), "{observed} -> {declared}");
     }
@@ -103,7 +135,8 @@ fn what_the_engine_chooses_is_compared_only_where_it_was_declared() {
 
 #[test]
 fn options_that_the_engine_adds_are_its_own() {
-    let observed = json!({"logging": {"driver": "json-file", "options": {"max-size": "10m", "max-file": "3"}}});
+    let observed =
+        json!({"logging": {"driver": "json-file", "options": {"max-size": "10m", "max-file": "3"}}});
     assert_eq!(compare(&json!({}), &observed, None), []);
     let declared = json!({"logging": {"options": {"max-size": "20m"}}});
     assert_eq!(compare(&declared, &observed, None), one("logging.options[max-size]", Consequence::Recreate));
@@ -114,6 +147,8 @@ fn a_change_by_hand_is_told_from_a_changed_declaration() {
     let (declared, observed) = (json!({"memLimit": 64}), json!({"memLimit": 128}));
     let by_hand = compare(&declared, &observed, Some(&json!({"memLimit": 64})));
     assert_eq!(by_hand[0].2, Cause::ChangedByHand);
+    let undeclared = compare(&json!({}), &json!({"memLimit": 128}), Some(&json!({})));
+    assert_eq!(undeclared[0].2, Cause::ChangedByHand, "nobody declares it, and nobody did");
     let by_declaration = compare(&declared, &observed, Some(&json!({"memLimit": 128})));
     assert_eq!(by_declaration[0].2, Cause::Declared);
 }
@@ -125,7 +160,9 @@ fn a_secret_travels_as_a_hash() {
         Comparison { declared: &declared, desired: &declared, observed: &observed, previous: None, api: API };
     let hasher = SecretHasher::new(&[7; 32]);
     let wire = to_wire(&diff(&comparison, &Path::default())[0], &hasher);
-    let Some(Kind::SecretValue(secret)) = wire.after.and_then(|value| value.kind) else { panic!("not hashed") };
+    let Some(Kind::SecretValue(secret)) = wire.after.and_then(|value| value.kind) else {
+        panic!("not hashed")
+    };
     assert_eq!(secret.hash, hasher.hash("hunter2"));
     assert_ne!(secret.hash, SecretHasher::new(&[8; 32]).hash("hunter2"));
 }
@@ -148,8 +185,13 @@ fn no_leaf_can_be_left_out_of_the_comparison() {
         let mut with = sample::message_with(&descriptor, leaf.path.split('.').skip(1));
         normalise(&mut with);
         let without = DynamicMessage::new(descriptor);
-        let comparison =
-            Comparison { declared: &with, desired: &with, observed: &without, previous: None, api: ApiVersion::NEWEST };
+        let comparison = Comparison {
+            declared: &with,
+            desired: &with,
+            observed: &without,
+            previous: None,
+            api: ApiVersion::NEWEST,
+        };
         let changes = diff(&comparison, &Path::default());
         let name = leaf.field.name();
         let of_leaf = |change: &LeafChange| std::ptr::eq(change.rule, leaf.rule);

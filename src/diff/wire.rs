@@ -6,7 +6,9 @@ use ring::hmac;
 
 use super::LeafChange;
 use crate::proto::v1::value::Kind;
-use crate::proto::v1::{Absent, Change, Consequence, DataGuardVerdict, FieldRule, SecretHash, StringList, Value as WireValue};
+use crate::proto::v1::{
+    Absent, Change, Consequence, DataGuardVerdict, FieldRule, SecretHash, StringList, Value as WireValue,
+};
 
 /// Hashes values that may be secrets, under a key that never leaves the agent.
 #[derive(Debug, Clone)]
@@ -54,7 +56,9 @@ pub fn wire_value(rule: &FieldRule, value: Option<&Value>, hasher: &SecretHasher
         Some(Value::String(value)) => Kind::StringValue(value.clone()),
         Some(Value::Bytes(value)) => Kind::BytesValue(value.to_vec()),
         Some(Value::EnumNumber(value)) => Kind::Int64Value((*value).into()),
-        Some(Value::List(values)) => Kind::ListValue(StringList { values: values.iter().map(text).collect() }),
+        Some(Value::List(values)) => {
+            Kind::ListValue(StringList { values: values.iter().map(text).collect() })
+        }
         Some(Value::Message(message)) => message_value(message),
         // A map is compared entry by entry, never whole.
         Some(value @ Value::Map(_)) => Kind::StringValue(text(value)),

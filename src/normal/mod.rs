@@ -83,7 +83,11 @@ fn normal_value(field: &FieldDescriptor, rule: &FieldRule, value: Value) -> Opti
 }
 
 /// The key of an element of a keyed list, as it stands in a path: the key members, joined by a slash.
-pub fn element_key(descriptor: &MessageDescriptor, list_rule: &FieldRule, element: &DynamicMessage) -> String {
+pub fn element_key(
+    descriptor: &MessageDescriptor,
+    list_rule: &FieldRule,
+    element: &DynamicMessage,
+) -> String {
     let member = |name: &String| {
         let field = descriptor.get_field_by_name(name).expect("build.rs checked the key members");
         if !element.has_field(&field) {
@@ -106,7 +110,8 @@ fn normal_leaf(rule: &FieldRule, value: Value) -> Option<Value> {
         Value::List(values) => Value::List(normal_list(rule, values)),
         Value::Message(mut wrapper) => {
             if is_string_list(&wrapper.descriptor())
-                && let Some(Value::List(values)) = wrapper.get_field_by_name("values").map(std::borrow::Cow::into_owned)
+                && let Some(Value::List(values)) =
+                    wrapper.get_field_by_name("values").map(std::borrow::Cow::into_owned)
             {
                 wrapper.set_field_by_name("values", Value::List(normal_list(rule, values)));
             }
@@ -115,7 +120,8 @@ fn normal_leaf(rule: &FieldRule, value: Value) -> Option<Value> {
         }
         value => value,
     };
-    let is_default = !rule.engine_default.is_empty() && plain_text(&value).as_ref() == Some(&rule.engine_default);
+    let is_default =
+        !rule.engine_default.is_empty() && plain_text(&value).as_ref() == Some(&rule.engine_default);
     let no_limit = form == Form::Limit && matches!(value, Value::I64(number) if number <= 0);
     let zero = !rule.zero_is_value && is_zero(&value);
     (!is_default && !no_limit && !zero).then_some(value)
@@ -125,7 +131,9 @@ fn normal_list(rule: &FieldRule, values: Vec<Value>) -> Vec<Value> {
     let mut values: Vec<Value> = values
         .into_iter()
         .flat_map(|value| match value {
-            Value::String(text) => forms::elements(rule.form(), &text).into_iter().map(Value::String).collect(),
+            Value::String(text) => {
+                forms::elements(rule.form(), &text).into_iter().map(Value::String).collect()
+            }
             value => vec![value],
         })
         .collect();

@@ -19,8 +19,14 @@ fn container(json: serde_json::Value) -> serde_json::Value {
 #[test]
 fn forms_that_mean_the_same_become_one() {
     for (left, right) in [
-        (json!({"capAdd": ["net_admin", "CAP_SYS_TIME"]}), json!({"capAdd": ["SYS_TIME", "NET_ADMIN", "NET_ADMIN"]})),
-        (json!({"expose": ["8080", "9000-9002/udp"]}), json!({"expose": ["9002/UDP", "9001/udp", "9000/udp", "8080/tcp"]})),
+        (
+            json!({"capAdd": ["net_admin", "CAP_SYS_TIME"]}),
+            json!({"capAdd": ["SYS_TIME", "NET_ADMIN", "NET_ADMIN"]}),
+        ),
+        (
+            json!({"expose": ["8080", "9000-9002/udp"]}),
+            json!({"expose": ["9002/UDP", "9001/udp", "9000/udp", "8080/tcp"]}),
+        ),
         (json!({"workingDir": "/tmp/../var/"}), json!({"workingDir": "/var"})),
         (json!({"cpuset": "1,0"}), json!({"cpuset": "0-1"})),
         (json!({"stopSignal": "9"}), json!({"stopSignal": "kill"})),
@@ -31,13 +37,22 @@ fn forms_that_mean_the_same_become_one() {
         (json!({"dns": []}), json!({"dns": null})),
         (json!({"shmSize": 67_108_864, "privileged": false, "ipc": "private"}), json!({})),
         (json!({"memSwappiness": -1}), json!({})),
-        (json!({"ulimits": [{"name": "nproc", "soft": 1}, {"name": "NOFILE", "soft": 2}]}),
-         json!({"ulimits": [{"name": "nofile", "soft": 2}, {"name": "nproc", "soft": 1}]})),
-        (json!({"ports": [{"target": 80, "protocol": "tcp", "published": "0"}]}), json!({"ports": [{"target": 80}]})),
-        (json!({"devices": [{"source": "/dev/a", "target": "/dev/a/", "permissions": "mwr"}]}),
-         json!({"devices": [{"source": "/dev/a", "target": "/dev/a"}]})),
-        (json!({"mounts": [{"type": "bind", "source": "/h//d/", "target": "/data/", "bind": {"propagation": "rprivate"}}]}),
-         json!({"mounts": [{"type": "bind", "source": "/h/d", "target": "/data"}]})),
+        (
+            json!({"ulimits": [{"name": "nproc", "soft": 1}, {"name": "NOFILE", "soft": 2}]}),
+            json!({"ulimits": [{"name": "nofile", "soft": 2}, {"name": "nproc", "soft": 1}]}),
+        ),
+        (
+            json!({"ports": [{"target": 80, "protocol": "tcp", "published": "0"}]}),
+            json!({"ports": [{"target": 80}]}),
+        ),
+        (
+            json!({"devices": [{"source": "/dev/a", "target": "/dev/a/", "permissions": "mwr"}]}),
+            json!({"devices": [{"source": "/dev/a", "target": "/dev/a"}]}),
+        ),
+        (
+            json!({"mounts": [{"type": "bind", "source": "/h//d/", "target": "/data/", "bind": {"propagation": "rprivate"}}]}),
+            json!({"mounts": [{"type": "bind", "source": "/h/d", "target": "/data"}]}),
+        ),
         (json!({"tmpfs": {"/run/": "size=1m"}}), json!({"tmpfs": {"/run": "size=1m"}})),
     ] {
         assert_eq!(container(left.clone()), container(right.clone()), "{left} and {right}");
@@ -63,7 +78,8 @@ fn forms_that_mean_something_else_stay_apart() {
 
 #[test]
 fn doing_it_twice_changes_nothing_more() {
-    let once = message(json!({"capAdd": ["cap_net_admin"], "expose": ["1-3"], "cpus": 0.3, "cpuset": "3,1,2"}));
+    let once =
+        message(json!({"capAdd": ["cap_net_admin"], "expose": ["1-3"], "cpus": 0.3, "cpuset": "3,1,2"}));
     let mut twice = once.clone();
     normalise(&mut twice);
     assert_eq!(once, twice);

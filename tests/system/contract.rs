@@ -1,5 +1,5 @@
-//! The contract in `proto/` guards itself: a spec field without a rule does not build (promise P1), text and numbers
-//! are held to buf's rules, and a server shows its services to clients of both reflection protocols.
+//! The contract in `proto/` guards itself: a spec field without a rule does not build (promise P1), and its comments,
+//! names and numbers are held to buf's rules.
 //!
 //! What is tried here is tried on copies below `target/contract-test`; the contract itself is only read.
 
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::tools::{Said, run, target, tool, workspace};
+use crate::tools::{Said, copy_tree, run, target, tool, workspace};
 
 /// A declaration of the spec, as it stands in the proto file, that the tests change.
 const MEM_LIMIT: &str = "  optional int64 mem_limit = 30 [(rule) = ";
@@ -115,18 +115,6 @@ fn contract_copy() -> tempfile::TempDir {
     copy_tree(&workspace().join("proto"), &copy.path().join("proto"));
     copy_tree(&workspace().join("buf.yaml"), &copy.path().join("buf.yaml"));
     copy
-}
-
-fn copy_tree(from: &Path, to: &Path) {
-    if from.is_dir() {
-        fs::create_dir_all(to).expect("a folder can be made");
-        for entry in fs::read_dir(from).expect("it can be read") {
-            let name = entry.expect("it can be read").file_name();
-            copy_tree(&from.join(&name), &to.join(&name));
-        }
-    } else {
-        fs::copy(from, to).expect("it can be copied");
-    }
 }
 
 /// A copy of the sources, always at the same place, so that cargo knows it again. It shares the target folder, so that

@@ -1,4 +1,13 @@
 //! The whole system: real `plumb controller` and `plumb agent` processes, a real engine, real clients of other people.
 
 mod contract;
+mod grpcurl;
+mod harness;
+mod incident;
+mod malformed;
+mod manifests;
+mod push;
+mod python;
+mod reflection;
+mod take;
 mod tools;

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value;
+
 /// The workspace's folder.
 pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the controller's package stands in the workspace")
@@ -44,4 +46,34 @@ pub(crate) fn run(command: &mut Command, input: &str) -> Said {
     let Output { status, stdout, stderr } = child.wait_with_output().expect("it can be waited for");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Said { ok: status.success(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// Copies a file, or a folder with all that is in it.
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
+    if from.is_dir() {
+        std::fs::create_dir_all(to).expect("a folder can be made");
+        for entry in std::fs::read_dir(from).expect("it can be read") {
+            let name = entry.expect("it can be read").file_name();
+            copy_tree(&from.join(&name), &to.join(&name));
+        }
+    } else {
+        std::fs::copy(from, to).expect("it can be copied");
+    }
+}
+
+/// What the engine's inspect shows of a container.
+pub(crate) fn inspect(container: &str) -> Value {
+    let said = run(Command::new("docker").args(["container", "inspect", container]), "");
+    assert!(said.ok, "{}", said.stderr);
+    let mut shown: Vec<Value> = serde_json::from_str(&said.stdout).expect("inspect speaks JSON");
+    shown.remove(0)
+}
+
+/// The names of a module's containers, running or not.
+pub(crate) fn containers_of(module: &str) -> Vec<String> {
+    let filter = format!("name=^/{module}-");
+    let said =
+        run(Command::new("docker").args(["ps", "--all", "--format", "{{.Names}}", "--filter", &filter]), "");
+    assert!(said.ok, "{}", said.stderr);
+    said.stdout.lines().map(str::to_owned).collect()
 }

@@ -1,8 +1,8 @@
 //! Making a container ours by comparison, without touching it.
 
 use plumbline::plan::{Decision, Standing, decide};
-use plumbline::proto::v1::{AdoptRequest, AdoptResponse, ObjectKind};
 use plumbline::proto::v1::{Action, ModuleSpec};
+use plumbline::proto::v1::{AdoptRequest, AdoptResponse, ObjectKind};
 
 use super::gather::gather_container;
 use super::run::valid;
@@ -26,9 +26,9 @@ pub async fn adopt(
         ApplyError::Invalid(format!("it has no container `{key}` (it has {})", keys.join(", ")))
     })?;
     let host = Host::ask(reader, installation).await?;
-    let observed = observe_container(reader, &host, &request.container).await?.ok_or_else(|| {
-        ApplyError::NoContainer { name: request.container.clone() }
-    })?;
+    let observed = observe_container(reader, &host, &request.container)
+        .await?
+        .ok_or_else(|| ApplyError::NoContainer { name: request.container.clone() })?;
     if let Some(owner) = owner(state, &host, &observed.id, observed.owner.as_ref())
         && owner != (spec.name().to_owned(), key.to_owned())
     {

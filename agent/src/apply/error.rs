@@ -27,7 +27,9 @@ pub enum ApplyError {
     #[error("the module is not valid: {0}")]
     Invalid(String),
     /// A newer revision was applied already.
-    #[error("revision {asked} is older than revision {last}, which was applied already; nothing was touched: push the newest, or roll back, which makes a newer one")]
+    #[error(
+        "revision {asked} is older than revision {last}, which was applied already; nothing was touched: push the newest, or roll back, which makes a newer one"
+    )]
     OlderRevision {
         /// The request's.
         asked: u64,
@@ -75,7 +77,9 @@ pub enum ApplyError {
         lines: String,
     },
     /// The engine said yes and did not do it.
-    #[error("the engine accepted the change and inspect does not show it: {0}; allow a recreation with --recreate")]
+    #[error(
+        "the engine accepted the change and inspect does not show it: {0}; allow a recreation with --recreate"
+    )]
     NotDone(String),
 }
 
@@ -87,8 +91,12 @@ impl ApplyError {
             Self::Engine(EngineError::TimedOut { .. }) => Code::DeadlineExceeded,
             Self::Engine(error) if error.is_not_found() => Code::NotFound,
             Self::NoContainer { .. } => Code::NotFound,
-            Self::Engine(EngineError::Refused { status: 400, .. }) | Self::Invalid(_) | Self::Circle(_) => Code::InvalidArgument,
-            Self::Engine(EngineError::Refused { .. } | EngineError::TooOld { .. } | EngineError::Pull { .. })
+            Self::Engine(EngineError::Refused { status: 400, .. }) | Self::Invalid(_) | Self::Circle(_) => {
+                Code::InvalidArgument
+            }
+            Self::Engine(
+                EngineError::Refused { .. } | EngineError::TooOld { .. } | EngineError::Pull { .. },
+            )
             | Self::OlderRevision { .. }
             | Self::OwnedElsewhere { .. }
             | Self::NotUp { .. }

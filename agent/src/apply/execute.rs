@@ -7,6 +7,7 @@ use plumbline::plan::Decision;
 use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, Phase};
 use serde_json::json;
 
+use super::networks::others_key;
 use super::read_back::{read_back, residue_of, residue_on_wire};
 use super::run::Report;
 use super::{ApplyError, ContainerObject, Detail, Host, recreate, update};
@@ -55,8 +56,12 @@ impl Executor<'_> {
         for observed in leaving {
             match &done {
                 Ok(()) => {
-                    self.step(&observed.name, "removal", self.engine.remove_container(&observed.id).await)?;
-                    self.report.progress(Phase::Removed, &observed.name, "it left the declaration; its volumes stay");
+                    step(&observed.name, "removal", self.engine.remove_container(&observed.id).await)?;
+                    self.report.progress(
+                        Phase::Removed,
+                        &observed.name,
+                        "it left the declaration; its volumes stay",
+                    );
                 }
                 Err(_) => self.bring_back(observed).await,
             }
@@ -75,16 +80,22 @@ impl Executor<'_> {
         let name = facts.engine_name.as_str();
         let object = match detail {
             Detail::Container(object) => object,
-            Detail::Simple(body) if decision.action == Action::Created => {
-                let made = match facts.kind {
-                    ObjectKind::Network => self.engine.create_network(body).await,
-                    _ => self.engine.create_volume(body).await.map(|()| name.to_owned()),
-                };
-                result.objects[index].engine_id = self.step(name, "creation", made)?;
-                self.report.progress(Phase::Created, name, "");
+            Detail::Simple { create, desired } => {
+                if decision.action == Action::Created {
+                    let made = match facts.kind {
+                        ObjectKind::Network => self.engine.create_network(create).await,
+                        _ => self.engine.create_volume(create).await.map(|()| name.to_owned()),
+                    };
+                    result.objects[index].engine_id = step(name, "creation", made)?;
+                    self.report.progress(Phase::Created, name, "");
+                }
+                let (key, desired) = (others_key(facts.kind, &facts.key), desired.clone());
+                self.state.change(self.module, |module| {
+                    module.others.insert(key, desired);
+                })?;
                 return Ok(());
             }
-            Detail::Simple(_) | Detail::LeftOver(_) => return Ok(()),
+            Detail::LeftOver(_) => return Ok(()),
         };
         let id = match decision.action {
             Action::Created => self.create(name, &facts.key, object).await?,
@@ -105,8 +116,13 @@ impl Executor<'_> {
         let (_, residue) = read_back(self.engine, self.host, object, &facts.key, &id).await?;
         let fresh = matches!(decision.action, Action::Created | Action::Recreated);
         if decision.action == Action::Updated && !residue.is_empty() && !decision.facts.changes.is_empty() {
-            let declared: Vec<String> = decision.facts.changes.iter().map(|change| change.path.to_string()).collect();
-            let undone: Vec<String> = residue.iter().map(|change| change.path.to_string()).filter(|path| declared.contains(path)).collect();
+            let declared: Vec<String> =
+                decision.facts.changes.iter().map(|change| change.path.to_string()).collect();
+            let undone: Vec<String> = residue
+                .iter()
+                .map(|change| change.path.to_string())
+                .filter(|path| declared.contains(path))
+                .collect();
             if !undone.is_empty() {
                 return Err(ApplyError::NotDone(undone.join(", ")));
             }
@@ -134,7 +150,7 @@ impl Executor<'_> {
     /// A container where there was none. If it does not come up, nothing is left of it.
     async fn create(&self, name: &str, key: &str, object: &ContainerObject) -> Result<String, ApplyError> {
         let body = self.body(key, object, &BTreeMap::new());
-        let id = self.step(name, "creation", self.make(name, &body).await)?;
+        let id = step(name, "creation", self.make(name, &body).await)?;
         self.report.progress(Phase::Created, name, "");
         if let Err(source) = self.bring_up(&id).await {
             let volumes = self.anonymous_volumes(&id).await;
@@ -161,12 +177,17 @@ impl Executor<'_> {
     }
 
     async fn start(&self, name: &str, id: &str) -> Result<(), ApplyError> {
-        self.step(name, "start", self.bring_up(id).await)?;
+        step(name, "start", self.bring_up(id).await)?;
         self.report.progress(Phase::Started, name, "");
         Ok(())
     }
 
-    pub(super) fn body(&self, key: &str, object: &ContainerObject, volumes: &BTreeMap<String, String>) -> Body {
+    pub(super) fn body(
+        &self,
+        key: &str,
+        object: &ContainerObject,
+        volumes: &BTreeMap<String, String>,
+    ) -> Body {
         let labels = [
             (LABEL_INSTALLATION, self.host.installation.as_str()),
             (LABEL_MODULE, self.module),
@@ -182,7 +203,9 @@ impl Executor<'_> {
             if let Err(error) = self.engine.connect(network, &id, endpoint).await {
                 let volumes = self.anonymous_volumes(&id).await;
                 self.engine.remove_container(&id).await?;
-                for volume in volumes.iter().filter(|volume| !body.create.to_string().contains(volume.as_str())) {
+                for volume in
+                    volumes.iter().filter(|volume| !body.create.to_string().contains(volume.as_str()))
+                {
                     let _ = self.engine.remove_volume(volume).await;
                 }
                 return Err(error.into());
@@ -206,10 +229,12 @@ impl Executor<'_> {
         loop {
             let inspect = self.engine.container(id).await?.unwrap_or_default();
             let state = &inspect["State"];
-            let restarted = inspect["RestartCount"].as_i64().unwrap_or_default() > 0 || state["Restarting"] == json!(true);
+            let restarted = inspect["RestartCount"].as_i64().unwrap_or_default() > 0
+                || state["Restarting"] == json!(true);
             let exit_code = state["ExitCode"].as_i64().unwrap_or_default();
             let ended = state["Running"] != json!(true);
-            if (restarted && exit_code != 0) || (ended && exit_code != 0) || state["Dead"] == json!(true) {
+            let failed = exit_code != 0 && (restarted || ended);
+            if failed || state["Dead"] == json!(true) {
                 let error = state["Error"].as_str().filter(|error| !error.is_empty()).map(str::to_owned);
                 let lines = self.engine.last_lines(id, 10).await.unwrap_or_default();
                 return Err(ApplyError::NotUp { exit_code, error, lines });
@@ -221,29 +246,17 @@ impl Executor<'_> {
         }
     }
 
-    /// An error of a step before which nothing of this object was touched.
-    pub(super) fn step<T, E: Into<ApplyError>>(
-        &self,
-        object: &str,
-        step: &'static str,
-        result: Result<T, E>,
-    ) -> Result<T, ApplyError> {
-        result.map_err(|error| ApplyError::Step {
-            object: object.to_owned(),
-            step,
-            source: Box::new(error.into()),
-            left: "it is as it was before".to_owned(),
-            rolled_back: true,
-        })
-    }
-
     /// Stops a container that left the declaration, so that not even an engine restart starts it again.
     async fn set_aside(&self, observed: &Observed) -> Result<(), ApplyError> {
         if !observed.removes_itself() {
             let off = json!({ "RestartPolicy": { "Name": "no" } });
-            self.step(&observed.name, "setting its restart policy aside", self.engine.update(&observed.id, &off).await)?;
+            step(
+                &observed.name,
+                "setting its restart policy aside",
+                self.engine.update(&observed.id, &off).await,
+            )?;
         }
-        self.step(&observed.name, "stop", self.engine.stop(&observed.id, None).await)?;
+        step(&observed.name, "stop", self.engine.stop(&observed.id, None).await)?;
         self.report.progress(Phase::Stopped, &observed.name, "it left the declaration");
         Ok(())
     }
@@ -256,7 +269,11 @@ impl Executor<'_> {
         };
         match back {
             Ok(()) => self.report.progress(Phase::RolledBack, &observed.name, "it runs again"),
-            Err(error) => self.report.progress(Phase::RolledBack, &observed.name, &format!("it could not be started again: {error}")),
+            Err(error) => self.report.progress(
+                Phase::RolledBack,
+                &observed.name,
+                &format!("it could not be started again: {error}"),
+            ),
         }
     }
 }
@@ -267,4 +284,19 @@ fn read_back_words(residue: usize, fresh: bool) -> String {
         (count, true) => format!("{count} fields read back differently (residue)"),
         (_, false) => "the changes read back equal".to_owned(),
     }
+}
+
+/// An error of a step before which nothing of this object was touched.
+fn step<T, E: Into<ApplyError>>(
+    object: &str,
+    step: &'static str,
+    result: Result<T, E>,
+) -> Result<T, ApplyError> {
+    result.map_err(|error| ApplyError::Step {
+        object: object.to_owned(),
+        step,
+        source: Box::new(error.into()),
+        left: "it is as it was before".to_owned(),
+        rolled_back: true,
+    })
 }

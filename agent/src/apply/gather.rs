@@ -51,8 +51,13 @@ pub struct Gathered {
 pub enum Detail {
     /// A declared container.
     Container(Box<ContainerObject>),
-    /// A declared network or volume: the body that creates it.
-    Simple(Json),
+    /// A declared network or volume.
+    Simple {
+        /// The body that creates it.
+        create: Json,
+        /// What is desired of it, to be remembered.
+        desired: Json,
+    },
     /// A container that left the declaration.
     LeftOver(Box<Observed>),
 }
@@ -82,7 +87,7 @@ pub async fn gather(
     spec: &ModuleSpec,
 ) -> Result<Vec<Gathered>, ApplyError> {
     let names = Names::of(spec);
-    let mut objects = networks::gather(reader, host, spec, &names).await?;
+    let mut objects = networks::gather(reader, host, spec, &names, &state.module(spec.name())).await?;
     let (mut ours, left_over) = find_ours(reader, state, host, spec).await?;
     for key in container_order(spec)? {
         let Some(container) = spec.containers.get(&key) else { continue };
@@ -215,7 +220,8 @@ pub(super) async fn gather_container(
                 api: host.version.api,
             };
             let stranger = reader.container(&name).await?;
-            let id = stranger.as_ref().and_then(|stranger| stranger["Id"].as_str()).unwrap_or_default().to_owned();
+            let id =
+                stranger.as_ref().and_then(|stranger| stranger["Id"].as_str()).unwrap_or_default().to_owned();
             let standing = if stranger.is_some() { Standing::Foreign } else { Standing::Absent };
             (diff(&comparison, &at), standing, id)
         }
@@ -247,7 +253,12 @@ fn read_desired(json: &Json) -> Option<DynamicMessage> {
 }
 
 /// The engine read this back differently right after creation, and still does: recreating would not help.
-fn is_known_residue(state: &State, remembered: Option<&ContainerState>, host: &Host, change: &LeafChange) -> bool {
+fn is_known_residue(
+    state: &State,
+    remembered: Option<&ContainerState>,
+    host: &Host,
+    change: &LeafChange,
+) -> bool {
     let Some(remembered) = remembered else { return false };
     let known = super::read_back::residue_of(change, &host.version.engine, state.hasher());
     remembered.residue.contains(&known)

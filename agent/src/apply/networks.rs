@@ -6,12 +6,13 @@ use plumbline::engine_form::{from_engine, to_engine};
 use plumbline::normal::normalise;
 use plumbline::plan::{Facts, Standing};
 use plumbline::proto::v1::{ModuleSpec, ObjectKind};
-use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage as _};
+use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage as _, Value};
 use serde_json::{Value as Json, json};
 
 use super::{ApplyError, Detail, Gathered, Host};
 use crate::container::{LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, Names};
 use crate::engine::EngineReader;
+use crate::state::ModuleState;
 
 /// The facts of every network and volume that the module declares.
 pub(super) async fn gather(
@@ -19,12 +20,14 @@ pub(super) async fn gather(
     host: &Host,
     spec: &ModuleSpec,
     names: &Names,
+    remembered: &ModuleState,
 ) -> Result<Vec<Gathered>, ApplyError> {
     let mut objects = Vec::new();
     for (key, network) in &spec.networks {
         let name = &names.networks[key];
         // An inspect by name also finds an id that starts like it.
-        let found = reader.network(name).await?.filter(|found| found["Name"] == name.as_str() || network.external());
+        let found =
+            reader.network(name).await?.filter(|found| found["Name"] == name.as_str() || network.external());
         let object = Simple {
             kind: ObjectKind::Network,
             key,
@@ -33,7 +36,7 @@ pub(super) async fn gather(
             declared: network.transcode_to_dynamic(),
             descriptor: network_descriptor(),
         };
-        objects.push(object.gather(host, spec.name(), found)?);
+        objects.push(object.gather(host, spec.name(), found.as_ref(), remembered)?);
     }
     for (key, volume) in &spec.volumes {
         let name = &names.volumes[key];
@@ -45,9 +48,53 @@ pub(super) async fn gather(
             declared: volume.transcode_to_dynamic(),
             descriptor: volume_descriptor(),
         };
-        objects.push(object.gather(host, spec.name(), reader.volume(name).await?)?);
+        objects.push(object.gather(host, spec.name(), reader.volume(name).await?.as_ref(), remembered)?);
     }
     Ok(objects)
+}
+
+/// Under which key the agent remembers a network or volume.
+pub(super) fn others_key(kind: ObjectKind, key: &str) -> String {
+    let kind = if kind == ObjectKind::Network { "networks" } else { "volumes" };
+    format!("{kind}.{key}")
+}
+
+/// The engine adds an address pool of the family that the declaration leaves out: a declared IPv6 pool does not make its
+/// IPv4 pool a change.
+fn forget_chosen_pools(
+    declared: &DynamicMessage,
+    previous: Option<&DynamicMessage>,
+    observed: &mut DynamicMessage,
+) {
+    let pools = |message: &DynamicMessage| match message
+        .get_field_by_name("ipam")
+        .and_then(|ipam| ipam.as_message()?.get_field_by_name("config").map(std::borrow::Cow::into_owned))
+    {
+        Some(Value::List(pools)) => pools,
+        _ => Vec::new(),
+    };
+    let subnet = |pool: &Value| {
+        pool.as_message()
+            .and_then(|pool| pool.get_field_by_name("subnet")?.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    };
+    let is_v6 = |subnet: &String| subnet.contains(':');
+    let declared: Vec<String> = pools(declared).iter().map(subnet).collect();
+    let previous: Vec<String> = previous.map(pools).unwrap_or_default().iter().map(subnet).collect();
+    if declared.is_empty() {
+        return;
+    }
+    let mut kept = pools(observed);
+    kept.retain(|pool| {
+        let subnet = subnet(pool);
+        previous.contains(&subnet) || declared.iter().any(|declared| is_v6(declared) == is_v6(&subnet))
+    });
+    if let Some(Value::Message(mut ipam)) =
+        observed.get_field_by_name("ipam").map(std::borrow::Cow::into_owned)
+    {
+        ipam.set_field_by_name("config", Value::List(kept));
+        observed.set_field_by_name("ipam", Value::Message(ipam));
+    }
 }
 
 struct Simple<'a> {
@@ -60,10 +107,16 @@ struct Simple<'a> {
 }
 
 impl Simple<'_> {
-    fn gather(self, host: &Host, module: &str, found: Option<Json>) -> Result<Gathered, ApplyError> {
-        let labels = found.as_ref().map(|found| found["Labels"].clone()).unwrap_or_default();
+    fn gather(
+        &self,
+        host: &Host,
+        module: &str,
+        found: Option<&Json>,
+        remembered: &ModuleState,
+    ) -> Result<Gathered, ApplyError> {
+        let labels = found.map(|found| found["Labels"].clone()).unwrap_or_default();
         let ours = labels[LABEL_INSTALLATION] == host.installation.as_str() && labels[LABEL_MODULE] == module;
-        let standing = match (&found, self.external, ours) {
+        let standing = match (found, self.external, ours) {
             (Some(_), true, _) => Standing::External,
             (None, true, _) => Standing::ExternalMissing,
             (Some(_), false, true) => Standing::Ours,
@@ -73,7 +126,7 @@ impl Simple<'_> {
         let mut declared = self.declared.clone();
         normalise(&mut declared);
         let mut observed = DynamicMessage::new(self.descriptor.clone());
-        if let (Some(found), Standing::Ours) = (&found, standing) {
+        if let (Some(found), Standing::Ours) = (found, standing) {
             let mut found = found.clone();
             if let Some(labels) = found["Labels"].as_object_mut() {
                 labels.retain(|key, _| !key.starts_with(LABEL_PREFIX));
@@ -81,18 +134,23 @@ impl Simple<'_> {
             observed = from_engine(&self.descriptor, &found)?;
             normalise(&mut observed);
         }
+        let previous = remembered
+            .others
+            .get(&others_key(self.kind, self.key))
+            .and_then(|json| DynamicMessage::deserialize(self.descriptor.clone(), json).ok());
+        forget_chosen_pools(&declared, previous.as_ref(), &mut observed);
         let compared = matches!(standing, Standing::Ours | Standing::Absent);
         let root = if self.kind == ObjectKind::Network { "networks" } else { "volumes" };
         let comparison = Comparison {
             declared: &declared,
             desired: &declared,
             observed: &observed,
-            previous: None,
+            previous: previous.as_ref(),
             api: host.version.api,
         };
         let changes =
             if compared { diff(&comparison, &Path::default().field(root).key(self.key)) } else { Vec::new() };
-        let id = found.as_ref().and_then(|found| found["Id"].as_str().or(found["Name"].as_str()));
+        let id = found.and_then(|found| found["Id"].as_str().or(found["Name"].as_str()));
         let facts = Facts {
             kind: self.kind,
             key: self.key.to_owned(),
@@ -106,8 +164,9 @@ impl Simple<'_> {
             image_missing: false,
             shares: std::collections::BTreeSet::new(),
         };
-        let body = self.body(host, module);
-        Ok(Gathered { facts, detail: Detail::Simple(body) })
+        let create = self.body(host, module);
+        let desired = serde_json::to_value(&declared).unwrap_or_default();
+        Ok(Gathered { facts, detail: Detail::Simple { create, desired } })
     }
 
     fn body(&self, host: &Host, module: &str) -> Json {

@@ -19,9 +19,9 @@ pub(super) async fn read_back(
     key: &str,
     id: &str,
 ) -> Result<(Observed, Vec<LeafChange>), ApplyError> {
-    let mut observed = observe_container(reader, host, id).await?.ok_or_else(|| {
-        ApplyError::NotDone(format!("the container {id} is gone"))
-    })?;
+    let mut observed = observe_container(reader, host, id)
+        .await?
+        .ok_or_else(|| ApplyError::NotDone(format!("the container {id} is gone")))?;
     let mut desired = object.desired.clone();
     align(&mut desired, &mut observed.spec, object.image_id.as_deref(), &observed.image_id);
     let mut declared = object.declared.clone();

@@ -43,7 +43,9 @@ pub(super) async fn recreate(
             let left = match &failed {
                 None if attempt.old.running => "the old container runs again, under its own name".to_owned(),
                 None => "the old container is as it was".to_owned(),
-                Some(error) => format!("putting the old container back failed, too: {error}; look at {}", old.id),
+                Some(error) => {
+                    format!("putting the old container back failed, too: {error}; look at {}", old.id)
+                }
             };
             executor.report.progress(Phase::RolledBack, name, &left);
             Err(ApplyError::Step {
@@ -82,11 +84,17 @@ impl Attempt<'_> {
 
         self.stage = Stage::OldStopping;
         let off = serde_json::json!({ "RestartPolicy": { "Name": "no" } });
-        engine.update(&old.id, &off).await.map_err(|error| ("setting the old restart policy aside", error.into()))?;
+        engine
+            .update(&old.id, &off)
+            .await
+            .map_err(|error| ("setting the old restart policy aside", error.into()))?;
         engine.stop(&old.id, None).await.map_err(|error| ("stop of the old container", error.into()))?;
         report.progress(Phase::Stopped, &old.name, "");
         self.stage = Stage::OldAside;
-        engine.rename(&old.id, &aside_name(&old.name)).await.map_err(|error| ("renaming the old container", error.into()))?;
+        engine
+            .rename(&old.id, &aside_name(&old.name))
+            .await
+            .map_err(|error| ("renaming the old container", error.into()))?;
         self.stage = Stage::NewIn;
         engine.rename(&new, name).await.map_err(|error| ("renaming the new container", error.into()))?;
         executor.bring_up(&new).await.map_err(|error| ("start", error))?;
@@ -95,7 +103,9 @@ impl Attempt<'_> {
         // From here the new one stands. An old one that cannot be removed is stopped, never restarts, and is ours.
         match engine.remove_container(&old.id).await {
             Ok(()) => report.progress(Phase::Removed, &old.name, "the old container; its volumes stay"),
-            Err(error) => tracing::warn!(container = old.id, %error, "the old container could not be removed"),
+            Err(error) => {
+                tracing::warn!(container = old.id, %error, "the old container could not be removed");
+            }
         }
         Ok(new)
     }
@@ -143,7 +153,9 @@ impl Attempt<'_> {
         if let Some(new) = self.new.take() {
             let fresh = self.executor.anonymous_volumes(&new).await;
             note(engine.remove_container(&new).await);
-            for volume in fresh.iter().filter(|volume| !old.anonymous_volumes.values().any(|kept| kept == *volume)) {
+            for volume in
+                fresh.iter().filter(|volume| !old.anonymous_volumes.values().any(|kept| kept == *volume))
+            {
                 // Made with the new container a moment ago; the old one's are never touched.
                 let _ = engine.remove_volume(volume).await;
             }

@@ -5,7 +5,12 @@ use plumbline::plan::{Decision, gravest, outcome};
 use plumbline::proto::v1::{Diff, ModuleResult, ModuleSpec, ObjectResult};
 
 /// The result that these decisions amount to.
-pub fn module_result(spec: &ModuleSpec, revision: u64, decisions: &[Decision], hasher: &SecretHasher) -> ModuleResult {
+pub fn module_result(
+    spec: &ModuleSpec,
+    revision: u64,
+    decisions: &[Decision],
+    hasher: &SecretHasher,
+) -> ModuleResult {
     let action = gravest(decisions.iter().map(|decision| decision.action));
     ModuleResult {
         module: spec.name().to_owned(),

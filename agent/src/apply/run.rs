@@ -1,12 +1,13 @@
 //! Plan and apply, from the request to the answer.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use plumbline::diff::SecretHasher;
 use plumbline::plan::{Decision, decide};
 use plumbline::proto::v1::{
-    Action, ApplyRequest, ModuleResult, ModuleSpec, Outcome, Phase, PlanRequest, PlanResponse, RecreatePolicy,
-    RefusalReason,
+    Action, ApplyRequest, ModuleResult, ModuleSpec, Outcome, Phase, PlanRequest, PlanResponse,
+    RecreatePolicy, RefusalReason,
 };
 use prost::Message as _;
 
@@ -165,9 +166,10 @@ fn token(
             let live = object.observed.as_ref().map(|observed| {
                 (&observed.id, &observed.image_id, observed.running, observed.spec.encode_to_vec().len())
             });
-            text.push_str(&format!("{:?}{live:?}", object.image_id));
+            let _ = write!(text, "{:?}{live:?}", object.image_id);
             // The JSON of a normal form has its keys in one order, the encoding of a map has not.
-            let observed = object.observed.as_ref().and_then(|observed| serde_json::to_value(&observed.spec).ok());
+            let observed =
+                object.observed.as_ref().and_then(|observed| serde_json::to_value(&observed.spec).ok());
             text.push_str(&observed.map(sorted).unwrap_or_default());
         }
     }
@@ -181,7 +183,9 @@ fn sorted(json: serde_json::Value) -> String {
                 map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
             format!("{map:?}")
         }
-        serde_json::Value::Array(values) => format!("{:?}", values.into_iter().map(sorted).collect::<Vec<_>>()),
+        serde_json::Value::Array(values) => {
+            format!("{:?}", values.into_iter().map(sorted).collect::<Vec<_>>())
+        }
         value => value.to_string(),
     }
 }
@@ -198,7 +202,8 @@ fn refuse_stale(result: &mut ModuleResult) {
 }
 
 fn words(result: &ModuleResult) -> String {
-    let changes: usize = result.objects.iter().map(|object| object.diff.as_ref().map_or(0, |diff| diff.changes.len())).sum();
+    let changes: usize =
+        result.objects.iter().map(|object| object.diff.as_ref().map_or(0, |diff| diff.changes.len())).sum();
     match changes {
         0 => "nothing differs".to_owned(),
         1 => "1 change".to_owned(),

@@ -75,7 +75,10 @@ pub(super) async fn update(
     let done: Result<(), (&'static str, ApplyError)> = async {
         if !work.update.is_empty() {
             let fields: Vec<&str> = work.update.iter().map(String::as_str).collect();
-            engine.update(id, &update_body(&object.desired, &fields)).await.map_err(|error| ("update", error.into()))?;
+            engine
+                .update(id, &update_body(&object.desired, &fields))
+                .await
+                .map_err(|error| ("update", error.into()))?;
             undo.push(Undo::Update(update_body(&observed.spec, &fields)));
         }
         if work.rename {

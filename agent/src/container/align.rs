@@ -26,7 +26,9 @@ pub fn align(
 /// Engine 20.10, and newer ones asked in an API below 1.45, add a declared host name to the aliases on every network.
 fn align_aliases(desired: &DynamicMessage, observed: &mut DynamicMessage) {
     let host_name = text(observed, "hostname");
-    let Some(Value::Map(mut networks)) = observed.get_field_by_name("networks").map(std::borrow::Cow::into_owned) else {
+    let Some(Value::Map(mut networks)) =
+        observed.get_field_by_name("networks").map(std::borrow::Cow::into_owned)
+    else {
         return;
     };
     let wanted = desired.get_field_by_name("networks").map(std::borrow::Cow::into_owned);
@@ -35,8 +37,10 @@ fn align_aliases(desired: &DynamicMessage, observed: &mut DynamicMessage) {
             Value::List(aliases) => Some(aliases.clone()),
             _ => None,
         };
-        let is_host_name = |alias: &Value| alias.as_str().is_some_and(|alias| alias.eq_ignore_ascii_case(&host_name));
-        let declared = wanted.as_ref().and_then(|wanted| aliases(wanted.as_map()?.get(name)?)).unwrap_or_default();
+        let is_host_name =
+            |alias: &Value| alias.as_str().is_some_and(|alias| alias.eq_ignore_ascii_case(&host_name));
+        let declared =
+            wanted.as_ref().and_then(|wanted| aliases(wanted.as_map()?.get(name)?)).unwrap_or_default();
         let Some(mut kept) = aliases(endpoint) else { continue };
         if !host_name.is_empty() && !declared.iter().any(is_host_name) {
             kept.retain(|alias| !is_host_name(alias));
@@ -89,12 +93,21 @@ fn align_image(
 }
 
 fn align_generated_names(desired: &DynamicMessage, observed: &mut DynamicMessage) {
-    let Some(Value::List(wanted)) = desired.get_field_by_name("mounts").map(std::borrow::Cow::into_owned) else { return };
-    let Some(Value::List(mut mounts)) = observed.get_field_by_name("mounts").map(std::borrow::Cow::into_owned) else { return };
+    let Some(Value::List(wanted)) = desired.get_field_by_name("mounts").map(std::borrow::Cow::into_owned)
+    else {
+        return;
+    };
+    let Some(Value::List(mut mounts)) =
+        observed.get_field_by_name("mounts").map(std::borrow::Cow::into_owned)
+    else {
+        return;
+    };
     for mount in mounts.iter_mut().filter_map(Value::as_message_mut) {
         let target = text(mount, "target");
         let unnamed = wanted.iter().filter_map(Value::as_message).any(|wanted| {
-            text(wanted, "target") == target && text(wanted, "type") == "volume" && !wanted.has_field_by_name("source")
+            text(wanted, "target") == target
+                && text(wanted, "type") == "volume"
+                && !wanted.has_field_by_name("source")
         });
         if unnamed && text(mount, "type") == "volume" && is_generated_name(&text(mount, "source")) {
             mount.clear_field_by_name("source");
@@ -109,7 +122,8 @@ fn align_security(desired: &DynamicMessage, observed: &mut DynamicMessage) {
         Some(Value::List(options)) => options.clone(),
         _ => Vec::new(),
     };
-    let privileged = observed.get_field_by_name("privileged").and_then(|value| value.as_bool()).unwrap_or_default();
+    let privileged =
+        observed.get_field_by_name("privileged").and_then(|value| value.as_bool()).unwrap_or_default();
     let added = privileged || text(observed, "pid") == "host" || text(observed, "ipc") == "host";
     if added && !options(desired).contains(&disable) {
         let mut kept = options(observed);

@@ -14,7 +14,9 @@ pub(super) fn merge(inspect: &Json) -> Json {
     let tmpfs = host["Tmpfs"].as_object().unwrap_or(&empty);
     for target in inspect["Config"]["Volumes"].as_object().unwrap_or(&empty).keys() {
         let clean = clean(target);
-        let taken = mounts.iter().any(|mount| mount["Target"].as_str().is_some_and(|other| self::clean(other) == clean))
+        let taken = mounts
+            .iter()
+            .any(|mount| mount["Target"].as_str().is_some_and(|other| self::clean(other) == clean))
             || tmpfs.keys().any(|other| self::clean(other) == clean);
         if !taken {
             mounts.push(anonymous(&clean));

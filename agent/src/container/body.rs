@@ -57,7 +57,8 @@ pub fn create_body(
     let networks = json["NetworkSettings"]["Networks"].as_object().cloned().unwrap_or_default();
     let mut connect: Vec<(String, Json)> = networks.into_iter().collect();
     // Where the API has a gateway priority, the highest leads; then by name, so that every creation leads alike.
-    connect.sort_by_key(|(name, endpoint)| (-endpoint["GwPriority"].as_i64().unwrap_or_default(), name.clone()));
+    connect
+        .sort_by_key(|(name, endpoint)| (-endpoint["GwPriority"].as_i64().unwrap_or_default(), name.clone()));
     let mut endpoints = Map::new();
     if let Some((main, _)) = connect.first() {
         json["HostConfig"]["NetworkMode"] = json!(main);
@@ -77,7 +78,9 @@ fn write_environment(config: &mut Json) {
         entries.push(format!("{key}={}", value.as_str().unwrap_or_default()));
     }
     entries.sort();
-    entries.extend(config["Env[]"].as_array().into_iter().flatten().filter_map(|key| key.as_str().map(str::to_owned)));
+    entries.extend(
+        config["Env[]"].as_array().into_iter().flatten().filter_map(|key| key.as_str().map(str::to_owned)),
+    );
     if let Some(config) = config.as_object_mut() {
         config.remove("Env[]");
         config.insert("Env".to_owned(), json!(entries));
@@ -94,10 +97,9 @@ fn write_mounts(host: &mut Json, anonymous_volumes: &BTreeMap<String, String>) {
             continue;
         }
         let target = binds::clean(mount["Target"].as_str().unwrap_or_default());
-        if mount["Type"] == "volume" && mount["Source"].as_str().unwrap_or_default().is_empty() {
-            if let Some(name) = carried.get(&target) {
-                mount["Source"] = json!(name);
-            }
+        let unnamed = mount["Type"] == "volume" && mount["Source"].as_str().unwrap_or_default().is_empty();
+        if unnamed && let Some(name) = carried.get(&target) {
+            mount["Source"] = json!(name);
         }
         carried.retain(|carried, _| **carried != target);
         typed.push(mount);
@@ -142,13 +144,14 @@ pub fn update_body(desired: &DynamicMessage, changed: &[&str]) -> Json {
     for field in changed {
         let members: &[(&str, Option<Json>)] = &match *field {
             "cpu_shares" => vec![("CpuShares", own("CpuShares"))],
-            "mem_limit" | "memswap_limit" => vec![
-                ("Memory", own("Memory")),
-                ("MemorySwap", own("MemorySwap").or_else(twice_the_memory)),
-            ],
+            "mem_limit" | "memswap_limit" => {
+                vec![("Memory", own("Memory")), ("MemorySwap", own("MemorySwap").or_else(twice_the_memory))]
+            }
             "mem_reservation" => vec![("MemoryReservation", own("MemoryReservation"))],
             "cpus" => vec![("NanoCpus", own("NanoCpus"))],
-            "cpu_period" | "cpu_quota" => vec![("CpuPeriod", own("CpuPeriod")), ("CpuQuota", own("CpuQuota"))],
+            "cpu_period" | "cpu_quota" => {
+                vec![("CpuPeriod", own("CpuPeriod")), ("CpuQuota", own("CpuQuota"))]
+            }
             "cpuset" => vec![("CpusetCpus", own("CpusetCpus"))],
             "cpuset_mems" => vec![("CpusetMems", own("CpusetMems"))],
             "blkio_config" => vec![("BlkioWeight", own("BlkioWeight"))],

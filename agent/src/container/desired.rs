@@ -25,7 +25,10 @@ pub fn desired(declared: &DynamicMessage, image: Option<&Json>) -> Result<Dynami
         && !desired.has_field_by_name("network_disabled");
     if unattached {
         // Engines attach a container that says nothing to the default bridge.
-        let bridge = from_engine(&container_descriptor(), &json!({ "NetworkSettings": { "Networks": { "bridge": {} } } }))?;
+        let bridge = from_engine(
+            &container_descriptor(),
+            &json!({ "NetworkSettings": { "Networks": { "bridge": {} } } }),
+        )?;
         copy(&bridge, &mut desired, "networks");
     }
     let defaults = image_defaults(image)?;
@@ -71,17 +74,23 @@ fn image_defaults(image: Option<&Json>) -> Result<DynamicMessage, FormError> {
     if config["Entrypoint"].as_array().is_some_and(|values| !values.is_empty()) {
         kept.insert("Entrypoint".to_owned(), config["Entrypoint"].clone());
     }
-    let entries = config["Env"].as_array().into_iter().flatten().filter_map(|entry| entry.as_str()?.split_once('='));
+    let entries =
+        config["Env"].as_array().into_iter().flatten().filter_map(|entry| entry.as_str()?.split_once('='));
     kept.insert("Env".to_owned(), entries.map(|(key, value)| (key.to_owned(), json!(value))).collect());
     let exposed = config["ExposedPorts"].as_object().into_iter().flatten();
-    kept.insert("ExposedPorts".to_owned(), exposed.map(|(port, _)| json!(ports::with_protocol(port))).collect());
+    kept.insert(
+        "ExposedPorts".to_owned(),
+        exposed.map(|(port, _)| json!(ports::with_protocol(port))).collect(),
+    );
     let mut defaults = from_engine(&container_descriptor(), &json!({ "Config": kept }))?;
     normalise(&mut defaults);
     Ok(defaults)
 }
 
 fn field(message: &DynamicMessage, name: &str) -> Option<Value> {
-    message.has_field_by_name(name).then(|| message.get_field_by_name(name).map(std::borrow::Cow::into_owned))?
+    message
+        .has_field_by_name(name)
+        .then(|| message.get_field_by_name(name).map(std::borrow::Cow::into_owned))?
 }
 
 fn list(message: &DynamicMessage, name: &str) -> Option<Vec<Value>> {

@@ -8,7 +8,9 @@ use plumbline::normal::normalise;
 use prost_reflect::DynamicMessage;
 use serde_json::{Map, Value as Json, json};
 
-use super::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, binds, is_generated_name, ports};
+use super::{
+    LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, binds, is_generated_name, ports,
+};
 
 /// A container as the engine shows it.
 #[derive(Debug, Clone)]
@@ -112,7 +114,8 @@ fn reshape(
         json["HostConfig"]["NetworkMode"] = network_mode(&mode, &name_of);
         for member in ["IpcMode", "PidMode"] {
             let value = json["HostConfig"][member].as_str().unwrap_or_default();
-            json["HostConfig"][member] = json!(shared_with(value, &name_of).unwrap_or_else(|| value.to_owned()));
+            json["HostConfig"][member] =
+                json!(shared_with(value, &name_of).unwrap_or_else(|| value.to_owned()));
         }
         json["HostConfig"]["Links"] = links(&json["HostConfig"]["Links"]);
     }
@@ -123,7 +126,9 @@ fn reshape(
     json["Platform"] = platform(inspect, image);
     if json["Config"].is_object() {
         let uts_host = inspect["HostConfig"]["UTSMode"] == "host";
-        let host_name_taken = uts_host || mode.starts_with("container:") || (mode == "host" && json["Config"]["Hostname"] == host_name);
+        let host_name_taken = uts_host
+            || mode.starts_with("container:")
+            || (mode == "host" && json["Config"]["Hostname"] == host_name);
         if json["Config"]["Hostname"] == short_id || host_name_taken {
             json["Config"]["Hostname"] = Json::Null;
         }
@@ -149,7 +154,8 @@ fn reshape(
 fn platform(inspect: &Json, image: Option<&Json>) -> Json {
     let Some(image) = image else { return inspect["Platform"].clone() };
     let part = |name: &str| image[name].as_str().filter(|part| !part.is_empty());
-    let parts: Vec<&str> = [part("Os"), part("Architecture"), part("Variant")].into_iter().flatten().collect();
+    let parts: Vec<&str> =
+        [part("Os"), part("Architecture"), part("Variant")].into_iter().flatten().collect();
     json!(parts.join("/"))
 }
 
@@ -174,7 +180,15 @@ fn links(links: &Json) -> Json {
         let (target, alias) = link.split_once(':')?;
         Some(format!("{}:{}", target.trim_start_matches('/'), alias.rsplit('/').next()?))
     };
-    Json::Array(links.as_array().into_iter().flatten().filter_map(|link| read(link.as_str()?)).map(Json::String).collect())
+    Json::Array(
+        links
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|link| read(link.as_str()?))
+            .map(Json::String)
+            .collect(),
+    )
 }
 
 /// `KEY=value` entries, the last of a key winning as in the process, and entries without `=`.

@@ -8,8 +8,12 @@ use serde_json::{Map, Value as Json, json};
 /// is no published port. A port that is published is not listed as exposed again.
 pub(super) fn reshape(inspect: &mut Json) {
     let empty = Map::new();
-    let exposed: Vec<String> =
-        inspect["Config"]["ExposedPorts"].as_object().unwrap_or(&empty).keys().map(|port| with_protocol(port)).collect();
+    let exposed: Vec<String> = inspect["Config"]["ExposedPorts"]
+        .as_object()
+        .unwrap_or(&empty)
+        .keys()
+        .map(|port| with_protocol(port))
+        .collect();
     let mut ports = Vec::new();
     for (port, bindings) in inspect["HostConfig"]["PortBindings"].as_object().unwrap_or(&empty) {
         let port = with_protocol(port);
@@ -28,7 +32,10 @@ pub(super) fn reshape(inspect: &mut Json) {
     }
     let published = |port: &String| {
         ports.iter().any(|one| {
-            one["target"].as_u64().zip(one["protocol"].as_str()).map(|(target, protocol)| format!("{target}/{protocol}"))
+            one["target"]
+                .as_u64()
+                .zip(one["protocol"].as_str())
+                .map(|(target, protocol)| format!("{target}/{protocol}"))
                 == Some(port.clone())
         })
     };
@@ -95,9 +102,13 @@ mod tests {
 
     #[test]
     fn a_published_port_is_exposed_too() {
-        let mut body = json!({ "Config": {}, "HostConfig": { "PortBindings": [{ "target": 80, "HostPort": "8080" }] } });
+        let mut body =
+            json!({ "Config": {}, "HostConfig": { "PortBindings": [{ "target": 80, "HostPort": "8080" }] } });
         unshape(&mut body);
         assert_eq!(body["Config"]["ExposedPorts"], json!({ "80/tcp": {} }));
-        assert_eq!(body["HostConfig"]["PortBindings"], json!({ "80/tcp": [{ "HostIp": "", "HostPort": "8080" }] }));
+        assert_eq!(
+            body["HostConfig"]["PortBindings"],
+            json!({ "80/tcp": [{ "HostIp": "", "HostPort": "8080" }] })
+        );
     }
 }

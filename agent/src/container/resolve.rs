@@ -48,7 +48,9 @@ impl Names {
 pub fn resolve(key: &str, container: &ContainerSpec, names: &Names) -> ContainerSpec {
     let mut resolved = container.clone();
     resolved.container_name = Some(names.container(key).to_owned());
-    for mode in [&mut resolved.network_mode, &mut resolved.ipc, &mut resolved.pid, &mut resolved.cgroup_container] {
+    for mode in
+        [&mut resolved.network_mode, &mut resolved.ipc, &mut resolved.pid, &mut resolved.cgroup_container]
+    {
         if let Some(target) = mode.as_deref().and_then(|mode| mode.strip_prefix("container:")) {
             *mode = Some(format!("container:{}", names.container(target)));
         }
@@ -80,7 +82,7 @@ pub fn resolve(key: &str, container: &ContainerSpec, names: &Names) -> Container
 
 #[cfg(test)]
 mod tests {
-    use plumbline::proto::v1::{Mount, NetworkSpec, VolumeSpec};
+    use plumbline::proto::v1::{Endpoint, Mount, NetworkSpec, VolumeSpec};
 
     use super::*;
 
@@ -90,13 +92,19 @@ mod tests {
         let mut spec = ModuleSpec { name: Some("shop".to_owned()), ..ModuleSpec::default() };
         spec.networks.insert("front".to_owned(), NetworkSpec::default());
         spec.networks.insert("lan".to_owned(), external);
-        spec.volumes.insert("db".to_owned(), VolumeSpec { name: Some("old-db".to_owned()), ..VolumeSpec::default() });
+        spec.volumes
+            .insert("db".to_owned(), VolumeSpec { name: Some("old-db".to_owned()), ..VolumeSpec::default() });
         spec.containers.insert("web".to_owned(), ContainerSpec::default());
         let container = ContainerSpec {
             network_mode: Some("container:web".to_owned()),
             links: vec!["web:w".to_owned(), "other:o".to_owned()],
-            networks: [("front".to_owned(), Default::default()), ("lan".to_owned(), Default::default())].into(),
-            mounts: vec![Mount { r#type: Some("volume".to_owned()), source: Some("db".to_owned()), ..Mount::default() }],
+            networks: [("front".to_owned(), Endpoint::default()), ("lan".to_owned(), Endpoint::default())]
+                .into(),
+            mounts: vec![Mount {
+                r#type: Some("volume".to_owned()),
+                source: Some("db".to_owned()),
+                ..Mount::default()
+            }],
             ..ContainerSpec::default()
         };
         let resolved = resolve("web", &container, &Names::of(&spec));

@@ -8,7 +8,9 @@ use plumbline::catalogue::ApiVersion;
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Nobody answers on the socket.
-    #[error("the Docker engine cannot be reached on {socket} ({reason}): check that dockerd runs and that this user may open the socket")]
+    #[error(
+        "the Docker engine cannot be reached on {socket} ({reason}): check that dockerd runs and that this user may open the socket"
+    )]
     Unreachable {
         /// The socket's path.
         socket: String,
@@ -42,7 +44,9 @@ pub enum EngineError {
         reason: String,
     },
     /// The engine is older than this build works with.
-    #[error("the Docker engine speaks API {found}, Plumbline needs {needed} (engine 20.10) or newer: update the engine")]
+    #[error(
+        "the Docker engine speaks API {found}, Plumbline needs {needed} (engine 20.10) or newer: update the engine"
+    )]
     TooOld {
         /// The engine's newest API version.
         found: ApiVersion,

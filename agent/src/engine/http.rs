@@ -106,7 +106,8 @@ impl Http {
         };
         let request = request.map_err(|error| malformed(error.to_string()))?;
         let response = self.client.request(request).await.map_err(|error| {
-            let source = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            let source =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             if error.is_connect() {
                 EngineError::Unreachable { socket: self.socket.display().to_string(), reason: source }
             } else {

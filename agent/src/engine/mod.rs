@@ -9,6 +9,8 @@ mod pull;
 mod read;
 mod write;
 
+use std::fmt::Write as _;
+
 pub use error::EngineError;
 pub use pull::PullProgress;
 pub use read::{EngineReader, Version};
@@ -19,8 +21,12 @@ fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => escaped.push(char::from(byte)),
-            byte => escaped.push_str(&format!("%{byte:02X}")),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                escaped.push(char::from(byte));
+            }
+            byte => {
+                let _ = write!(escaped, "%{byte:02X}");
+            }
         }
     }
     escaped

@@ -95,7 +95,8 @@ fn read_line(line: &[u8], layers: &mut Layers) -> Result<Option<PullProgress>, S
     if let Some(error) = json.get("error").and_then(Json::as_str) {
         return Err(error.to_owned());
     }
-    let (Some(layer), Some(detail)) = (json.get("id").and_then(Json::as_str), json.get("progressDetail")) else {
+    let (Some(layer), Some(detail)) = (json.get("id").and_then(Json::as_str), json.get("progressDetail"))
+    else {
         return Ok(None);
     };
     if json.get("status").and_then(Json::as_str) != Some("Downloading") {

@@ -122,8 +122,7 @@ impl EngineReader {
     pub async fn last_lines(&self, container: &str, lines: u32) -> Result<String, EngineError> {
         use http_body_util::BodyExt as _;
         let api = self.version().await?.api;
-        let path =
-            format!("/v{api}/containers/{}/logs?stdout=1&stderr=1&tail={lines}", escape(container));
+        let path = format!("/v{api}/containers/{}/logs?stdout=1&stderr=1&tail={lines}", escape(container));
         let (_, body) = self.http.send(::http::Method::GET, &path, None, None).await?;
         let read = tokio::time::timeout(super::http::CALL_DEADLINE, body.collect()).await;
         let bytes = match read {

@@ -89,7 +89,9 @@ impl Engine {
 
     /// Changes limits and the restart policy. The engine answers 200 to fields it ignores: read back.
     pub async fn update(&self, container: &str, body: &Json) -> Result<(), EngineError> {
-        self.post(&format!("/containers/{}/update", escape(container)), Some(body), CALL_DEADLINE).await.map(drop)
+        self.post(&format!("/containers/{}/update", escape(container)), Some(body), CALL_DEADLINE)
+            .await
+            .map(drop)
     }
 
     /// Removes a container, running or not, and none of its volumes.
@@ -101,13 +103,17 @@ impl Engine {
     /// Attaches a container to a network.
     pub async fn connect(&self, network: &str, container: &str, endpoint: &Json) -> Result<(), EngineError> {
         let body = json!({ "Container": container, "EndpointConfig": endpoint });
-        self.post(&format!("/networks/{}/connect", escape(network)), Some(&body), CALL_DEADLINE).await.map(drop)
+        self.post(&format!("/networks/{}/connect", escape(network)), Some(&body), CALL_DEADLINE)
+            .await
+            .map(drop)
     }
 
     /// Detaches a container from a network, also from an endpoint that a failed connect left behind.
     pub async fn disconnect(&self, network: &str, container: &str) -> Result<(), EngineError> {
         let body = json!({ "Container": container, "Force": true });
-        self.post(&format!("/networks/{}/disconnect", escape(network)), Some(&body), CALL_DEADLINE).await.map(drop)
+        self.post(&format!("/networks/{}/disconnect", escape(network)), Some(&body), CALL_DEADLINE)
+            .await
+            .map(drop)
     }
 
     /// Creates a network and returns its id.
@@ -118,7 +124,9 @@ impl Engine {
 
     /// Removes a network.
     pub async fn remove_network(&self, network: &str) -> Result<(), EngineError> {
-        self.send(Method::DELETE, &format!("/networks/{}", escape(network)), None, CALL_DEADLINE).await.map(drop)
+        self.send(Method::DELETE, &format!("/networks/{}", escape(network)), None, CALL_DEADLINE)
+            .await
+            .map(drop)
     }
 
     /// Creates a volume. One of that name that exists already is left as it is, so look first.
@@ -128,6 +136,8 @@ impl Engine {
 
     /// Removes a volume that no container uses.
     pub async fn remove_volume(&self, volume: &str) -> Result<(), EngineError> {
-        self.send(Method::DELETE, &format!("/volumes/{}", escape(volume)), None, CALL_DEADLINE).await.map(drop)
+        self.send(Method::DELETE, &format!("/volumes/{}", escape(volume)), None, CALL_DEADLINE)
+            .await
+            .map(drop)
     }
 }

@@ -1,0 +1,79 @@
+//! Every leaf of the catalogue on a real engine: created, compared, changed the way it claims, read back, noticed when it
+//! is taken away, noticed when somebody changes it by hand.
+//!
+//! The suite is driven by the catalogue. A leaf without samples fails it; what cannot be done on this host is exempt with
+//! a reason that the report prints. The engine is that of `PLUMBLINE_ENGINE` (a Unix socket), else the host's.
+//!
+//! It writes `target/conformance/<engine version>.json`; with `PLUMBLINE_DOCS=1` also `docs/fields.md`.
+
+mod checks;
+mod objects;
+mod report;
+mod samples;
+mod world;
+
+use futures_util::StreamExt as _;
+use plumbline::catalogue::{Leaf, leaves};
+use plumbline::proto::v1::Means;
+
+use report::{Report, Row, Verdict};
+use samples::Samples;
+use world::World;
+
+/// How many leaves are checked side by side.
+const SIDE_BY_SIDE: usize = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_leaf_is_compared_changed_and_read_back() {
+    let world = World::prepare().await;
+    let samples = Samples::read(&world.places);
+    let all = leaves();
+    samples.refuse_strangers(&all);
+    let (world_ref, samples_ref) = (&world, &samples);
+    let rows: Vec<Row> = futures_util::stream::iter(all.iter().enumerate())
+        .map(|(index, leaf)| async move { check(world_ref, samples_ref, index, leaf).await })
+        .buffered(SIDE_BY_SIDE)
+        .collect()
+        .await;
+    let report =
+        Report { engine: world.host.version.engine.clone(), api: world.host.version.api.to_string(), rows };
+    report.write();
+    world.clean_up().await;
+    let failures = report.failures();
+    println!("{}", report.summary());
+    assert!(failures.is_empty(), "{} checks failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+async fn check(world: &World, samples: &Samples, index: usize, leaf: &Leaf) -> Row {
+    let mut row = Row::new(leaf);
+    if leaf.rule.means() == Means::Instruction {
+        row.all(&Verdict::Exempt("an instruction to the agent: not compared".to_owned()));
+        return row;
+    }
+    let Some(sample) = samples.of(&leaf.path) else {
+        row.all(&Verdict::Fail(
+            "has no samples: add two values to tests/conformance/samples.yaml".to_owned(),
+        ));
+        return row;
+    };
+    if let Some(reason) = sample.exempt.get("all") {
+        row.all(&Verdict::Exempt(reason.clone()));
+        return row;
+    }
+    if sample.only_if == "all_capabilities" && !world::has_all_capabilities() {
+        row.all(&Verdict::Exempt("this host cannot give every capability away".to_owned()));
+        return row;
+    }
+    let only = std::env::var("PLUMBLINE_LEAF").unwrap_or_default();
+    if !leaf.path.contains(&only) {
+        row.all(&Verdict::Exempt("not asked for (PLUMBLINE_LEAF)".to_owned()));
+        return row;
+    }
+    let module = format!("{}-{index}", world.prefix);
+    if leaf.path.starts_with("container.") {
+        checks::container(world, &module, leaf, sample, &mut row).await;
+    } else {
+        objects::network_or_volume(world, &module, leaf, sample, &mut row).await;
+    }
+    row
+}

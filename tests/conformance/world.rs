@@ -1,0 +1,215 @@
+//! What the samples stand on: an engine, networks, peers, folders; and the agent's library, called directly.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use plumbline::manifest::{Source, read};
+use plumbline::proto::v1::{
+    ApplyRequest, ModuleResult, ModuleSpec, ObjectResult, Phase, PlanRequest, RecreatePolicy,
+};
+use plumbline_agent::apply::{self, Host, Report};
+use plumbline_agent::engine::Engine;
+use plumbline_agent::state::State;
+use serde_json::{Value as Json, json};
+
+/// Networks that the samples name.
+const NETWORKS: [(&str, &str, &str); 2] =
+    [("plc-net", "172.31.251.0/24", "fd00:251::/64"), ("plc-other", "172.31.252.0/24", "fd00:252::/64")];
+
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) host: Host,
+    pub(crate) state: State,
+    /// Before every name of this run.
+    pub(crate) prefix: String,
+    /// What stands in place of names in the samples.
+    pub(crate) places: BTreeMap<&'static str, String>,
+    installation: String,
+    _folder: tempfile::TempDir,
+}
+
+struct Silent;
+
+impl Report for Silent {
+    fn progress(&self, _phase: Phase, _object: &str, _detail: &str) {}
+    fn pulling(&self, _image: &str, _done: u64, _total: u64) {}
+}
+
+impl World {
+    /// Finds the engine and makes what the samples need.
+    pub(crate) async fn prepare() -> Self {
+        let socket = std::env::var("PLUMBLINE_ENGINE").unwrap_or_else(|_| "/var/run/docker.sock".to_owned());
+        let engine = Engine::new(&PathBuf::from(socket));
+        let prefix = format!("plc{}", std::process::id());
+        let installation = format!("conformance-{prefix}");
+        let host = Host::ask(engine.reader(), &installation)
+            .await
+            .expect("a Docker engine is needed: see scripts/test");
+        for image in ["plumbline/sample:1", "plumbline/sample:2"] {
+            let found = engine.image(image).await.expect("the engine answers");
+            assert!(found.is_some(), "the image {image} is needed: run scripts/sample-image");
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["a", "b"] {
+            std::fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
+        let state = State::open(&folder.path().join("state")).expect("a state");
+        let mut places = BTreeMap::new();
+        places.insert("DIR", folder.path().display().to_string());
+        places.insert("PEER", format!("{prefix}-peer"));
+        places.insert("NETPEER", format!("{prefix}-netpeer"));
+        places.insert("BLKDEV", block_device());
+        places.insert("BLKDEV2", "/dev/loop0".to_owned());
+        let world = Self { engine, host, state, prefix, places, installation, _folder: folder };
+        world.make_peers().await;
+        world
+    }
+
+    async fn make_peers(&self) {
+        for (name, v4, v6) in NETWORKS {
+            let body = json!({
+                "Name": self.network(name), "EnableIPv6": true,
+                "IPAM": { "Config": [{ "Subnet": v4 }, { "Subnet": v6 }] }
+            });
+            self.engine.create_network(&body).await.expect("a network of the samples");
+        }
+        let hold = |host: Json| json!({ "Image": "plumbline/sample:1", "Cmd": ["hold"], "HostConfig": host });
+        let volume = format!("{}-sub", self.prefix);
+        let fill = json!({
+            "Image": "plumbline/sample:1", "Entrypoint": ["mkdir", "/v/sub", "/v/sub2"],
+            "HostConfig": { "Mounts": [{ "Type": "volume", "Source": volume, "Target": "/v" }] }
+        });
+        for (name, body) in [
+            (
+                "peer",
+                hold(json!({ "IpcMode": "shareable", "Mounts": [{ "Type": "volume", "Target": "/pv" }] })),
+            ),
+            ("netpeer", hold(json!({ "NetworkMode": self.network("plc-net") }))),
+            ("fill", fill),
+        ] {
+            let name = format!("{}-{name}", self.prefix);
+            let id = self.engine.create_container(&name, None, &body).await.expect("a peer of the samples");
+            self.engine.start(&id).await.expect("a peer of the samples starts");
+        }
+    }
+
+    /// Takes everything of this run away.
+    pub(crate) async fn clean_up(&self) {
+        for name in ["peer", "netpeer", "fill"] {
+            self.remove(&format!("{}-{name}", self.prefix)).await;
+        }
+        for (name, ..) in NETWORKS {
+            let _ = self.engine.remove_network(&self.network(name)).await;
+        }
+        let _ = self.engine.remove_volume(&format!("{}-sub", self.prefix)).await;
+    }
+
+    /// Takes a container away, and the anonymous volumes that it alone had.
+    pub(crate) async fn remove(&self, name: &str) {
+        let Ok(Some(inspect)) = self.engine.container(name).await else { return };
+        let _ = self.engine.remove_container(name).await;
+        for mount in inspect["Mounts"].as_array().into_iter().flatten() {
+            let volume = mount["Name"].as_str().unwrap_or_default();
+            if plumbline_agent::container::is_generated_name(volume) {
+                let _ = self.engine.remove_volume(volume).await;
+            }
+        }
+    }
+
+    /// The name at the engine of a network that the samples name.
+    pub(crate) fn network(&self, name: &str) -> String {
+        format!("{}-{name}", self.prefix)
+    }
+
+    /// A module of this one container, with the networks and volumes that it names.
+    pub(crate) fn module(&self, name: &str, container: &Json, volumes: &Json) -> ModuleSpec {
+        let used = container["networks"].as_object().into_iter().flatten();
+        let networks: serde_json::Map<String, Json> = used
+            .map(|(key, _)| (key.clone(), json!({ "external": true, "name": self.network(key) })))
+            .collect();
+        let mut volumes = volumes.clone();
+        for volume in volumes.as_object_mut().into_iter().flatten() {
+            volume.1["name"] = json!(format!("{}-sub", self.prefix));
+        }
+        self.read(&json!({ "name": name, "containers": { "c": container }, "networks": networks, "volumes": volumes }))
+    }
+
+    /// A module from the form of a manifest (JSON is YAML).
+    pub(crate) fn read(&self, module: &Json) -> ModuleSpec {
+        let text = module.to_string();
+        let mut specs = read(&Source { name: "sample", text: text.as_bytes() })
+            .unwrap_or_else(|error| panic!("a sample is no manifest: {error}\n{text}"));
+        specs.remove(0)
+    }
+
+    /// Applies a module; the object that is looked at (its key, `c` or `n`).
+    pub(crate) async fn apply(&self, spec: &ModuleSpec, allow: bool) -> Result<ObjectResult, String> {
+        let request = ApplyRequest {
+            operation_id: "conformance".to_owned(),
+            spec: Some(spec.clone()),
+            recreate: policy(allow).into(),
+            ..ApplyRequest::default()
+        };
+        let applied = apply::apply(&self.engine, &self.state, &self.installation, &request, &Silent).await;
+        match applied.error {
+            Some(error) => Err(error.to_string()),
+            None => object(applied.result),
+        }
+    }
+
+    /// What an apply would do.
+    pub(crate) async fn plan(&self, spec: &ModuleSpec, allow: bool) -> Result<ObjectResult, String> {
+        let request = PlanRequest { spec: Some(spec.clone()), revision: 0, recreate: policy(allow).into() };
+        let reader = self.engine.reader();
+        let plan = apply::plan(reader, &self.state, &self.installation, &request)
+            .await
+            .map_err(|error| error.to_string())?;
+        object(plan.result)
+    }
+
+    /// Id, start and process of a container: what must not change when nothing is touched.
+    pub(crate) async fn identity(&self, name: &str) -> (String, String, i64) {
+        let inspect = self.engine.container(name).await.ok().flatten().unwrap_or_default();
+        let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
+        (
+            text(&inspect["Id"]),
+            text(&inspect["State"]["StartedAt"]),
+            inspect["State"]["Pid"].as_i64().unwrap_or_default(),
+        )
+    }
+}
+
+fn policy(allow: bool) -> RecreatePolicy {
+    if allow { RecreatePolicy::Allow } else { RecreatePolicy::Refuse }
+}
+
+fn object(result: Option<ModuleResult>) -> Result<ObjectResult, String> {
+    let objects = result.unwrap_or_default().objects;
+    objects.into_iter().find(|object| matches!(object.key.as_str(), "c" | "n")).ok_or("no object".to_owned())
+}
+
+/// A whole block device of this host.
+fn block_device() -> String {
+    let mut names: Vec<String> = std::fs::read_dir("/sys/block")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| !name.starts_with("loop") && !name.starts_with("zram") && !name.starts_with("ram"))
+        .collect();
+    names.sort();
+    format!("/dev/{}", names.first().map_or("vda", String::as_str))
+}
+
+/// Can a container on this host be privileged? The engine gives it every capability that the kernel knows, which fails
+/// where the host itself runs with fewer.
+pub(crate) fn has_all_capabilities() -> bool {
+    let last: u32 = std::fs::read_to_string("/proc/sys/kernel/cap_last_cap")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or_default();
+    let bounding = std::fs::read_to_string("/proc/1/status").ok().and_then(|status| {
+        let line = status.lines().find_map(|line| line.strip_prefix("CapBnd:").map(str::to_owned))?;
+        u64::from_str_radix(line.trim(), 16).ok()
+    });
+    bounding.is_some_and(|bounding| bounding.count_ones() == last + 1)
+}
