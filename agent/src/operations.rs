@@ -7,10 +7,11 @@ use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::FutureExt as _;
 use plumbline::proto::v1::apply_response::Event;
 use plumbline::proto::v1::{ApplyRequest, ApplyResponse, Failure, Phase, Progress};
 use prost::Message as _;
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_stream::Stream;
 
 use crate::apply::{Report, apply};
@@ -99,18 +100,13 @@ impl Operations {
         };
         if is_new {
             operation.push(Event::Progress(progress(Phase::Accepted, "", "")), false);
-            tokio::spawn(Self::work(self.clone(), operation.clone(), module, request));
+            tokio::spawn(Self::work(self.clone(), operation.clone(), queue(module), request));
         }
         Ok(watch_events(operation))
     }
 
-    async fn work(
-        self: Arc<Self>,
-        operation: Arc<Operation>,
-        module: Arc<tokio::sync::Mutex<()>>,
-        request: ApplyRequest,
-    ) {
-        let _turn = module.lock().await;
+    async fn work(self: Arc<Self>, operation: Arc<Operation>, turn: Turn, request: ApplyRequest) {
+        let _turn = turn.await;
         let reporter = Reporter(operation.clone());
         // In a task of its own, so that a fault in it still ends the operation for those who watch.
         let this = self.clone();
@@ -154,12 +150,25 @@ impl Operations {
     }
 
     /// Waits for the module's other operations, for work that is not an apply.
-    pub async fn turn(&self, module: &str) -> tokio::sync::OwnedMutexGuard<()> {
+    pub async fn turn(&self, module: &str) -> OwnedMutexGuard<()> {
         let module = {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             inner.modules.entry(module.to_owned()).or_default().clone()
         };
         module.lock_owned().await
+    }
+}
+
+/// Ready when all that was queued before on the same module is over.
+type Turn = Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>;
+
+/// Takes a place in a module's queue now, so that what a caller sends first is done first. A lock has a place only once
+/// it was polled, and tasks are polled in any order.
+fn queue(module: Arc<tokio::sync::Mutex<()>>) -> Turn {
+    let mut turn = Box::pin(module.lock_owned());
+    match (&mut turn).now_or_never() {
+        Some(free) => Box::pin(std::future::ready(free)),
+        None => turn,
     }
 }
 

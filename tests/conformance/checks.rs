@@ -134,7 +134,7 @@ impl Subject<'_> {
                     return Err(format!("in place, yet not the same process: {before:?} {after:?}"));
                 }
                 self.again(&self.b).await?;
-                self.control_groups(&after.0)?;
+                self.control_groups(after.2)?;
                 Ok("in place, same process, read back equal".to_owned())
             }
             Action::Refused if result.reason() == RefusalReason::NeedsRecreation => {
@@ -158,7 +158,7 @@ impl Subject<'_> {
             return Err(format!("read back differently: {}", paths.join(", ")));
         }
         self.again(&self.b).await?;
-        self.control_groups(&self.identity().await.0)?;
+        self.control_groups(self.identity().await.2)?;
         Ok("read back equal".to_owned())
     }
 
@@ -220,9 +220,18 @@ impl Subject<'_> {
         Ok(())
     }
 
-    fn control_groups(&self, id: &str) -> Result<(), String> {
-        for (path, expected) in &self.sample.cgroup {
-            let path = format!("/sys/fs/cgroup/{}", path.replace("{id}", id));
+    /// What the kernel was told, below the control group in which the process really is (version 1).
+    fn control_groups(&self, pid: i64) -> Result<(), String> {
+        for (file, expected) in &self.sample.cgroup {
+            let (controller, file) = file.split_once('/').expect("controller/file");
+            let groups =
+                std::fs::read_to_string(format!("/proc/{pid}/cgroup")).map_err(|error| error.to_string())?;
+            let group = groups.lines().find_map(|line| {
+                let mut parts = line.splitn(3, ':').skip(1);
+                parts.next()?.split(',').any(|name| name == controller).then(|| parts.next())?
+            });
+            let group = group.ok_or(format!("no control group of {controller}"))?;
+            let path = format!("/sys/fs/cgroup/{controller}{group}/{file}");
             let found = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
             if found.trim() != expected {
                 return Err(format!("{path} holds {}, not {expected}", found.trim()));

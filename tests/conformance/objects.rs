@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use crate::checks::{changes, words};
 use crate::report::{Row, Verdict};
 use crate::samples::{Sample, over};
-use crate::world::World;
+use crate::world::{World, read_module};
 
 /// Runs every check, and takes the object away.
 pub(crate) async fn network_or_volume(
@@ -26,7 +26,7 @@ pub(crate) async fn network_or_volume(
         let container = json!({ "image": "plumbline/sample:1", "command": ["hold"], "network_mode": "none" });
         let mut module = json!({ "name": module, "containers": { "other": container } });
         module[kind] = objects;
-        world.read(&module)
+        read_module(&module)
     };
     let subject =
         Subject { world, leaf, sample, base: spec(&Json::Null), a: spec(&sample.a), b: spec(&sample.b) };

@@ -24,7 +24,7 @@ pub(crate) struct Sample {
     pub(crate) whole: bool,
     /// Taking it away brings other leaves along.
     pub(crate) whole_removal: bool,
-    /// Files below /sys/fs/cgroup, and what they hold when `b` is in force.
+    /// Files of the container's control groups, as controller/file, and what they hold when `b` is in force.
     pub(crate) cgroup: BTreeMap<String, String>,
     /// How somebody changes it behind our back.
     pub(crate) hand: Json,

@@ -131,15 +131,9 @@ impl World {
         for volume in volumes.as_object_mut().into_iter().flatten() {
             volume.1["name"] = json!(format!("{}-sub", self.prefix));
         }
-        self.read(&json!({ "name": name, "containers": { "c": container }, "networks": networks, "volumes": volumes }))
-    }
-
-    /// A module from the form of a manifest (JSON is YAML).
-    pub(crate) fn read(&self, module: &Json) -> ModuleSpec {
-        let text = module.to_string();
-        let mut specs = read(&Source { name: "sample", text: text.as_bytes() })
-            .unwrap_or_else(|error| panic!("a sample is no manifest: {error}\n{text}"));
-        specs.remove(0)
+        read_module(
+            &json!({ "name": name, "containers": { "c": container }, "networks": networks, "volumes": volumes }),
+        )
     }
 
     /// Applies a module; the object that is looked at (its key, `c` or `n`).
@@ -177,6 +171,14 @@ impl World {
             inspect["State"]["Pid"].as_i64().unwrap_or_default(),
         )
     }
+}
+
+/// A module from the form of a manifest (JSON is YAML).
+pub(crate) fn read_module(module: &Json) -> ModuleSpec {
+    let text = module.to_string();
+    let mut specs = read(&Source { name: "sample", text: text.as_bytes() })
+        .unwrap_or_else(|error| panic!("a sample is no manifest: {error}\n{text}"));
+    specs.remove(0)
 }
 
 fn policy(allow: bool) -> RecreatePolicy {

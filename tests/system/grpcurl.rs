@@ -101,6 +101,24 @@ fn it_plans_and_applies_at_the_agent() {
 }
 
 #[test]
+fn what_it_sends_for_one_module_is_done_in_the_order_it_was_sent() {
+    let fleet = Fleet::start();
+    let module = fleet.module("grpcurl-order");
+    let sent: Vec<String> = (0..60).map(|number| format!("{module}-{number}")).collect();
+    let request = |id: &String| json!({"operationId": id, "spec": {"name": module}}).to_string();
+    let requests: String = sent.iter().map(request).collect();
+    let events = agent(&fleet).ask(&["-d", "@"], &["plumbline.v1.AgentService/Apply"], &requests).answers();
+    let planned = events.iter().filter(|event| event["progress"]["phase"] == "PHASE_PLANNED");
+    let mut done: Vec<(&str, &str)> = planned
+        .filter_map(|event| {
+            Some((event["progress"]["time"].as_str()?.trim_end_matches('Z'), event["operationId"].as_str()?))
+        })
+        .collect();
+    done.sort_unstable();
+    assert_eq!(done.iter().map(|(_, id)| *id).collect::<Vec<_>>(), sent);
+}
+
+#[test]
 fn it_builds_and_pushes_at_the_controller() {
     let fleet = Fleet::start();
     let module = fleet.module("grpcurl-push");

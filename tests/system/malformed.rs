@@ -13,7 +13,11 @@ fn ten(module: &str) -> Vec<(&'static str, Vec<u8>, &'static [&'static str])> {
     vec![
         ("wrong type", with("privileged: [yes]"), &[":6:17: ", "found a list, expected true or false"]),
         ("unknown key", with("volumes: ['/a:/b']"), &[":6:5: ", "unknown key", "did you mean `mounts`?"]),
-        ("duplicate key", with("image: other"), &[":6:5: ", "\"image\" is given twice: in line 4 and in line 6"]),
+        (
+            "duplicate key",
+            with("image: other"),
+            &[":6:5: ", "\"image\" is given twice: in line 4 and in line 6"],
+        ),
         ("bad unit", with("mem_limit: 64q"), &[":6:16: ", "\"64q\" is not a size"]),
         ("bad port", with("ports: ['70000:80']"), &[":6:13: ", "\"70000\" is not a port (1 to 65535)"]),
         ("empty file", Vec::new(), &[": the file is empty"]),
@@ -88,13 +92,13 @@ fn h46_ports_without_quotes_are_read_as_they_are_written() {
         let line = plan.stdout.lines().find(|line| line.contains(&format!(": \"{published}\"")));
         assert!(line.is_some_and(|line| line.contains(target)), "{published}: {}", plan.stdout);
     }
-    fleet.register(&module, &waiting(&module, &["ports: [127.0.0.1:42122:22, 127.0.0.1:49100:22]"]));
+    fleet.register(&module, &waiting(&module, &["ports: [127.0.0.1:22122:22, 127.0.0.1:29100:22]"]));
     fleet.plumb(["push", &module, "--node", "host-1"]).ended(0);
     let bound = &inspect(&format!("{module}-app"))["HostConfig"]["PortBindings"]["22/tcp"];
     let address = "127.0.0.1";
     assert_eq!(
         *bound,
-        json!([{"HostIp": address, "HostPort": "42122"}, {"HostIp": address, "HostPort": "49100"}])
+        json!([{"HostIp": address, "HostPort": "22122"}, {"HostIp": address, "HostPort": "29100"}])
     );
 }
 
@@ -116,7 +120,8 @@ fn h47_nothing_is_taken_from_the_callers_environment() {
     assert!(environment.contains(&"TAG=$TAG") && environment.contains(&"HOME_OF=${HOME}"), "{environment:?}");
 
     fleet.write("image.yaml", manifest.replace("plumbline/sample:1", "plumbline/sample:${TAG}"));
-    let said = fleet.command(["build", "-f", "image.yaml"]).env("TAG", "1").output().expect("plumb was built");
+    let said =
+        fleet.command(["build", "-f", "image.yaml"]).env("TAG", "1").output().expect("plumb was built");
     let stderr = String::from_utf8_lossy(&said.stderr);
     assert_eq!(said.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("image.yaml:4:12: ") && stderr.contains("${TAG}"), "{stderr}");

@@ -70,7 +70,8 @@ fn a_container_with_binds_and_tmpfs_is_taken_untouched() {
         &format!("{}:/etc/x.conf:ro", conf.display()),
         &format!("type=bind,source={},target=/shared,bind-propagation=private", data.display()),
     ];
-    let options = ["-v", mounts[0], "-v", mounts[1], "--mount", mounts[2], "--tmpfs", "/run:size=10m,mode=1770"];
+    let options =
+        ["-v", mounts[0], "-v", mounts[1], "--mount", mounts[2], "--tmpfs", "/run:size=10m,mode=1770"];
     let more = ["--mount", "type=tmpfs,target=/cache,tmpfs-size=1048576", "--shm-size", "32m", "--read-only"];
     by_hand(&name, &[&options[..], &more].concat(), IMAGE, &["hold"]);
     take_and_compare(&fleet, &name);
@@ -90,7 +91,8 @@ fn a_container_with_named_and_anonymous_volumes_is_taken_untouched() {
 fn a_container_with_every_kind_of_limit_is_taken_untouched() {
     let fleet = Fleet::start();
     let name = fleet.module("limits");
-    let memory = ["--memory", "64m", "--memory-swap", "128m", "--memory-reservation", "32m", "--pids-limit", "99"];
+    let memory =
+        ["--memory", "64m", "--memory-swap", "128m", "--memory-reservation", "32m", "--pids-limit", "99"];
     let cpu = ["--cpus", "0.5", "--cpu-shares", "512", "--cpuset-cpus", "0", "--blkio-weight", "300"];
     let ulimits = ["--ulimit", "nofile=1024:2048", "--ulimit", "nproc=512", "--oom-score-adj", "100"];
     by_hand(&name, &[&memory[..], &cpu, &ulimits].concat(), IMAGE, &["hold"]);
@@ -121,7 +123,8 @@ fn a_container_with_capabilities_and_devices_is_taken_untouched() {
     let name = fleet.module("caps");
     let caps = ["--cap-add", "NET_ADMIN", "--cap-drop", "MKNOD", "--security-opt", "no-new-privileges"];
     let more = ["--device", "/dev/null:/dev/mine:r", "--sysctl", "net.ipv4.ip_forward=1", "--group-add", "7"];
-    let user = ["--user", "0:65534", "--workdir", "/tmp", "--init", "--tty", "--interactive", "--pid", "host"];
+    let user =
+        ["--user", "0:65534", "--workdir", "/tmp", "--init", "--tty", "--interactive", "--pid", "host"];
     by_hand(&name, &[&caps[..], &more, &user].concat(), IMAGE, &["hold"]);
     take_and_compare(&fleet, &name);
 }
@@ -153,7 +156,9 @@ fn a_container_that_says_nothing_is_taken_untouched() {
     by_hand(&name, &[], WITH_DEFAULTS, &[]);
     let manifest = take_and_compare(&fleet, &name);
     // Name and image; and the anonymous volume that the image asked for.
-    for inherited in ["IMAGE_ONE", "healthcheck", "org.example", "user", "working_dir", "entrypoint", "command"] {
+    for inherited in
+        ["IMAGE_ONE", "healthcheck", "org.example", "user", "working_dir", "entrypoint", "command"]
+    {
         assert!(!manifest.contains(inherited), "{inherited} is declared:\n{manifest}");
     }
 }
@@ -177,7 +182,9 @@ fn h42_what_the_engine_fills_in_is_no_change() {
     let name = fleet.module("h42");
     by_hand(&name, &["--log-driver", "json-file", "--memory", "64m"], IMAGE, &["hold"]);
     let manifest = take_and_compare(&fleet, &name);
-    for default in ["runtime", "cgroup", "masked_paths", "readonly_paths", "shm_size", "mac_address", "logging"] {
+    for default in
+        ["runtime", "cgroup", "masked_paths", "readonly_paths", "shm_size", "mac_address", "logging"]
+    {
         assert!(!manifest.contains(default), "{default} is declared:\n{manifest}");
     }
 }
@@ -208,7 +215,8 @@ fn h43_environment_and_volumes_are_written_as_they_are() {
     docker(&["rm", "--force", &name]);
     fleet.plumb(["push", &name]).ended(0).says(&["created"]);
     let made = crate::tools::inspect(&name);
-    let made: Vec<&str> = made["Config"]["Env"].as_array().expect("it has some").iter().flat_map(Value::as_str).collect();
+    let made: Vec<&str> =
+        made["Config"]["Env"].as_array().expect("it has some").iter().flat_map(Value::as_str).collect();
     for value in values {
         assert!(made.contains(&value), "{value:?} is not among {made:?}");
     }
