@@ -154,7 +154,7 @@ impl AgentService for Agent {
     }
 
     async fn get_node(&self, _request: Request<GetNodeRequest>) -> Result<Response<GetNodeResponse>, Status> {
-        let version = self.engine.version().await.map_err(|error| ApplyError::from(error).to_status())?;
+        let version = self.engine.ask_version().await.map_err(|error| ApplyError::from(error).to_status())?;
         Ok(Response::new(GetNodeResponse {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             name: self.name.clone(),

@@ -1,1 +1,11 @@
-//! The agent on a real engine, asked over mutual TLS.
+//! The agent's library on a real engine: what an apply does, and what is left when it fails.
+//!
+//! The answer is never taken for the truth: every test asks the engine itself afterwards.
+
+mod defaults;
+mod failures;
+mod in_place;
+mod modules;
+mod operations;
+mod recreation;
+mod site;

@@ -1,5 +1,6 @@
 //! The whole system: real `plumb controller` and `plumb agent` processes, a real engine, real clients of other people.
 
+mod certificates;
 mod contract;
 mod grpcurl;
 mod harness;
@@ -13,3 +14,5 @@ mod python;
 mod reflection;
 mod take;
 mod tools;
+mod up;
+mod usage;

@@ -1,6 +1,9 @@
 //! What is stopped is named, with what to check; and when it is back, the same command works.
 
+use std::process::Stdio;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::harness::{Fleet, docker, identity};
 use crate::manifests::waiting;
@@ -137,13 +140,16 @@ fn one_host_that_does_not_answer_keeps_no_other_waiting() {
     // It takes connections, and says nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
     let address = silent.local_addr().expect("it has one").to_string();
-    let said = fleet.plumb(["node", "add", "host-3", &address]).ended(0);
-    assert!(said.took < PATIENCE, "{:?}", said.took);
-    said.says(&["agent unreachable", &address, "did not finish the handshake"]);
-    let mut slow = fleet.command(["plan", &module, "--node", "host-3"]).spawn().expect("plumb was built");
+    let mut add = fleet.command(["node", "add", "host-3", &address, "-o", "json"]);
+    let add = add.stdout(Stdio::piped()).spawn().expect("plumb was built");
     let said = fleet.plumb(["plan", &module, "--node", "host-2"]).ended(0);
     assert!(said.took < Duration::from_secs(2), "{:?}", said.took);
+    let added = add.wait_with_output().expect("it ends").stdout;
+    let added: Value = serde_json::from_slice(&added).expect("it is JSON");
+    assert_eq!(added["node"]["reachability"], "REACHABILITY_AGENT_UNREACHABLE", "{added}");
+    assert!(added["node"]["detail"].as_str().is_some_and(|detail| detail.contains(&address)), "{added}");
+
     let both = fleet.plumb(["plan", &module, "--node", "host-1", "--node", "host-3"]).ended(4);
     assert!(both.took < PATIENCE, "{:?}", both.took);
-    assert!(!slow.wait().expect("it ends").success());
+    both.says(&["on host-1: would be applied", "did not finish the handshake"]);
 }

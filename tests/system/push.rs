@@ -156,3 +156,35 @@ fn a_change_by_hand_is_seen_and_said_to_be_one() {
     fleet.plumb(["plan", &module, "--exit-code"]).ended(2).says(&[by_hand, "changed by hand"]);
     assert_eq!(identity(&container), before);
 }
+
+#[test]
+fn two_operators_who_push_at_once_recreate_once() {
+    let (fleet, module, container) = running("at-once");
+    fleet.register(&module, &waiting(&module, &[DNS_2]));
+    fleet.engine().forget();
+    let push = ["push", &module, "--recreate"];
+    let said = std::thread::scope(|scope| {
+        let both = [scope.spawn(|| fleet.plumb(push)), scope.spawn(|| fleet.plumb(push))];
+        both.map(|one| one.join().expect("it ends").ended(0).stdout)
+    });
+    let count = |text: &str| said.iter().filter(|said| said.contains(text)).count();
+    assert_eq!((count(": recreated"), count(": unchanged")), (1, 1), "{said:?}");
+    let created = fleet.engine().mutations();
+    assert_eq!(created.iter().filter(|call| *call == "POST /containers/create").count(), 1, "{created:?}");
+    assert_eq!(inspect(&container)["HostConfig"]["Dns"], json!(["192.0.2.2"]));
+}
+
+#[test]
+fn what_is_removed_by_hand_is_made_again_and_what_broke_down_is_started() {
+    let (fleet, module, container) = running("gone");
+    let id = identity(&container)[0].clone();
+    docker(&["kill", &container]);
+    fleet.plumb(["plan", &module, "--exit-code"]).ended(2).says(&["would be started"]);
+    fleet.plumb(["push", &module]).ended(0).says(&["started"]);
+    assert_eq!((&inspect(&container)["State"]["Running"], &identity(&container)[0]), (&json!(true), &id));
+
+    docker(&["rm", "--force", &container]);
+    fleet.plumb(["plan", &module, "--exit-code"]).ended(2).says(&["would be created"]);
+    fleet.plumb(["push", &module]).ended(0).says(&["created"]);
+    assert_ne!(identity(&container)[0], id);
+}

@@ -257,3 +257,53 @@ fn it_never_writes_over_a_file() {
     fleet.plumb(["status"]).ended(0).says(&["no modules"]);
     fleet.plumb(["take", "host-1", &name, "--write-to", "other.yaml"]).ended(0).says(&["wrote other.yaml"]);
 }
+
+#[test]
+fn containers_of_one_module_are_taken_one_by_one() {
+    let fleet = Fleet::start();
+    let (module, web, db) = (fleet.module("two"), fleet.module("by-hand-web"), fleet.module("by-hand-db"));
+    for name in [&web, &db] {
+        by_hand(name, &[], IMAGE, &["hold"]);
+    }
+    let before = [identity(&web), identity(&db)];
+    let container = |key: &str, name: &str| {
+        format!("  {key}: {{image: {IMAGE}, command: [hold], container_name: {name}}}\n")
+    };
+    let containers = container("web", &web) + &container("db", &db);
+    fleet.register(&module, &format!("name: {module}\ncontainers:\n{containers}"));
+    // By the name that the module gives it, and by the key that the operator names.
+    fleet.plumb(["take", "host-1", &web, "--as", &module]).ended(0).says(&["adopted, not touched"]);
+    fleet.plumb(["plan", &module]).ended(0).says(&["would be REFUSED", &db, "plumb take"]);
+    fleet.plumb(["take", "host-1", &db, "--as", &format!("{module}/db")]).ended(0).says(&["adopted"]);
+    fleet.plumb(["plan", &module, "--exit-code"]).ended(0).says(&["unchanged"]);
+    assert_eq!([identity(&web), identity(&db)], before);
+    // Now that they are ours, they are changed like any other.
+    let edited = containers.replacen("command: [hold]", "command: [hold], init: true", 1);
+    fleet.register(&module, &format!("name: {module}\ncontainers:\n{edited}"));
+    fleet.plumb(["push", &module]).ended(3).says(&["+ containers.web.init: true"]);
+    fleet.plumb(["push", &module, "--recreate"]).ended(0).says(&["recreated"]);
+    assert_eq!(crate::tools::inspect(&web)["HostConfig"]["Init"], true);
+    assert_eq!(identity(&db), before[1]);
+}
+
+#[test]
+fn a_container_in_the_namespaces_of_others_is_taken_untouched() {
+    let fleet = Fleet::start();
+    let (name, owner) = (fleet.module("namespaces"), fleet.module("owner"));
+    by_hand(&owner, &["--ipc", "shareable"], IMAGE, &["hold"]);
+    let (network, ipc) = (format!("container:{owner}"), format!("container:{owner}"));
+    by_hand(&name, &["--network", &network, "--ipc", &ipc, "--uts", "host"], IMAGE, &["hold"]);
+    take_and_compare(&fleet, &name);
+}
+
+#[test]
+fn a_stopped_container_is_not_started_by_being_taken() {
+    let fleet = Fleet::start();
+    let name = fleet.module("stopped");
+    by_hand(&name, &["-p", "127.0.0.1::8080"], IMAGE, &["hold"]);
+    docker(&["kill", &name]);
+    let before = identity(&name);
+    fleet.plumb(["take", "host-1", &name]).ended(0).says(&["adopted, not touched"]);
+    assert_eq!(identity(&name), before);
+    fleet.plumb(["plan", &name, "--exit-code"]).ended(2).says(&["would be started"]);
+}

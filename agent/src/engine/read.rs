@@ -45,7 +45,7 @@ impl EngineReader {
         self.http.mutations()
     }
 
-    /// Asks for the version, negotiating: an engine refuses a version newer than its own (measured on 20.10).
+    /// The version in use, negotiated: an engine refuses a version newer than its own (measured on 20.10).
     /// The answer is kept for a few seconds: an engine may be upgraded under a running agent.
     pub async fn version(&self) -> Result<Version, EngineError> {
         if let Some((asked, version)) = self.known.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
@@ -53,12 +53,11 @@ impl EngineReader {
         {
             return Ok(version.clone());
         }
-        let version = self.ask_version().await?;
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), version.clone()));
-        Ok(version)
+        self.ask_version().await
     }
 
-    async fn ask_version(&self) -> Result<Version, EngineError> {
+    /// Asks for the version now, whatever is known: an answer says that the engine answers.
+    pub async fn ask_version(&self) -> Result<Version, EngineError> {
         let answer = self.http.get("/version").await?;
         let text = |name: &str| answer.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
         let newest: ApiVersion = text("ApiVersion")
@@ -67,7 +66,9 @@ impl EngineReader {
         if newest < ApiVersion::OLDEST {
             return Err(EngineError::TooOld { found: newest, needed: ApiVersion::OLDEST });
         }
-        Ok(Version { engine: text("Version"), api: newest.min(ApiVersion::NEWEST) })
+        let version = Version { engine: text("Version"), api: newest.min(ApiVersion::NEWEST) };
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), version.clone()));
+        Ok(version)
     }
 
     async fn get(&self, path: &str) -> Result<Json, EngineError> {

@@ -51,6 +51,9 @@ pub(super) enum CliError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// Somebody asked the command to end before it was done.
+    #[error("interrupted: what was being applied was finished first; run it again to see what is left to do")]
+    Interrupted,
     /// A file that would be overwritten.
     #[error("{0} exists already: move it away, or name another with --write-to")]
     Exists(PathBuf),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use plumbline::proto::v1::{ModuleServicePushRequest, NodeServiceEnrolRequest, Reachability};
 use plumbline::tls::{Authority, Identity, Role};
 use plumbline_agent::serve::listen;
-use plumbline_agent::server::serve_agent;
+use plumbline_agent::server::{AgentError, asked_to_end, serve_agent};
 use tokio::sync::watch;
 
 use super::build::build;
@@ -18,7 +18,9 @@ use super::manifests::Manifests;
 use super::plan::recreate_policy;
 use super::printer::Printer;
 use super::push::push;
-use crate::server::serve_controller;
+use crate::server::{ControllerError, serve_controller};
+
+type Server<E> = tokio::task::JoinHandle<Result<(), E>>;
 
 /// The node that this host is.
 const NODE: &str = "local";
@@ -50,7 +52,7 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
     let stopped = |mut stop: watch::Receiver<()>| async move {
         let _ = stop.changed().await;
     };
-    let loopback = || async { listen("127.0.0.1:0").await.map_err(crate::server::ControllerError::from) };
+    let loopback = || async { listen("127.0.0.1:0").await.map_err(ControllerError::from) };
     let (agent_listener, controller_listener) = (loopback().await?, loopback().await?);
     let address = |listener: &tokio::net::TcpListener| {
         listener.local_addr().map(|address| address.to_string()).map_err(|source| CliError::File {
@@ -77,17 +79,41 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         apply(&mut client, specs, agent_address, options.recreate, printer).await
     };
     tokio::pin!(work);
-    // A server that cannot start says why better than the connection that fails for it.
     let (mut agent, mut controller) = (agent, controller);
     let done = tokio::select! {
-        biased;
-        Ok(Err(error)) = &mut agent => return Err(error.into()),
-        Ok(Err(error)) = &mut controller => return Err(error.into()),
         done = &mut work => done,
+        error = first_fault(&mut agent, &mut controller) => return Err(error),
+        () = asked_to_end() => Err(CliError::Interrupted),
     };
+    if matches!(done, Err(CliError::Controller { .. } | CliError::Status(_))) {
+        // A server that could not start says why better than the connection that failed for it.
+        let fault = first_fault(&mut agent, &mut controller);
+        if let Ok(error) = tokio::time::timeout(Duration::from_secs(1), fault).await {
+            return Err(error);
+        }
+    }
     drop(running);
-    let _ = tokio::time::timeout(Duration::from_secs(5), async { (agent.await, controller.await) }).await;
+    let ended = async { (agent.await, controller.await) };
+    if matches!(done, Err(CliError::Interrupted)) {
+        // No container is left half-way, unless whoever interrupts insists.
+        printer.progress("finishing what is being applied; interrupt again to leave it as it is");
+        tokio::select! {
+            _ = ended => {}
+            () = asked_to_end() => {}
+        }
+    } else {
+        let _ = tokio::time::timeout(Duration::from_secs(5), ended).await;
+    }
     done
+}
+
+/// Why one of the servers ended by itself; waits for ever if none does.
+async fn first_fault(agent: &mut Server<AgentError>, controller: &mut Server<ControllerError>) -> CliError {
+    tokio::select! {
+        Ok(Err(error)) = agent => error.into(),
+        Ok(Err(error)) = controller => error.into(),
+        else => std::future::pending().await,
+    }
 }
 
 async fn apply(

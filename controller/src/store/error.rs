@@ -42,7 +42,7 @@ pub enum StoreError {
     },
     /// Another controller has the store open.
     #[error(
-        "the store {} is in use by {}: stop that controller, or give this one a store of its own",
+        "the store {} is in use by {}: stop that controller, let that `plumb up` end, or name another directory with --data-dir",
         path.display(),
         holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
     )]

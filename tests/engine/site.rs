@@ -1,0 +1,193 @@
+//! A host for one test: the real engine, an agent's state of its own, and names that nobody else uses.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use plumbline::manifest::{Source, read};
+use plumbline::proto::v1::{
+    Action, ApplyRequest, Change, ModuleResult, ModuleSpec, ObjectResult, Phase, PlanRequest, PlanResponse,
+    RecreatePolicy,
+};
+use plumbline_agent::apply::{self, Applied, ApplyError, Report};
+use plumbline_agent::engine::Engine;
+use plumbline_agent::state::State;
+use serde_json::{Value as Json, json};
+
+/// The engine that tests use: `PLUMBLINE_ENGINE` (a Unix socket), else the host's.
+pub(crate) fn socket() -> String {
+    std::env::var("PLUMBLINE_ENGINE").unwrap_or_else(|_| "/var/run/docker.sock".to_owned())
+}
+
+/// One test's host.
+pub(crate) struct Site {
+    pub(crate) engine: Engine,
+    pub(crate) state: Arc<State>,
+    pub(crate) installation: String,
+    /// The module's name, and before every other name.
+    pub(crate) name: String,
+    folder: tempfile::TempDir,
+}
+
+pub(crate) struct Silent;
+
+impl Report for Silent {
+    fn progress(&self, _phase: Phase, _object: &str, _detail: &str) {}
+    fn pulling(&self, _image: &str, _done: u64, _total: u64) {}
+}
+
+impl Site {
+    /// A host for the test of this name. It needs an engine and the sample images, and fails without.
+    pub(crate) async fn new(test: &str) -> Self {
+        let engine = Engine::new(Path::new(&socket()));
+        let image =
+            engine.image("plumbline/sample:1").await.expect("a Docker engine is needed: see scripts/test");
+        assert!(image.is_some(), "the sample images are needed: run scripts/sample-image");
+        let name = format!("{test}-{}", std::process::id());
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = Arc::new(State::open(&folder.path().join("state")).expect("a state"));
+        Self { engine, state, installation: format!("test-{name}"), name, folder }
+    }
+
+    /// A folder of the host, made for this test.
+    pub(crate) fn host_folder(&self, name: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        path.display().to_string()
+    }
+
+    /// A module from the form of a manifest, under this test's name.
+    pub(crate) fn module(&self, mut module: Json) -> ModuleSpec {
+        module["name"] = json!(self.name);
+        let text = module.to_string();
+        let mut specs =
+            read(&Source { name: "test", text: text.as_bytes() }).unwrap_or_else(|error| panic!("{error}"));
+        specs.remove(0)
+    }
+
+    /// A module of one container `c` that holds, with these settings.
+    pub(crate) fn holding(&self, settings: Json) -> ModuleSpec {
+        self.module(json!({ "containers": { "c": hold(settings) } }))
+    }
+
+    pub(crate) async fn try_apply(&self, spec: &ModuleSpec, allow: bool) -> Applied {
+        let request = ApplyRequest {
+            operation_id: "test".to_owned(),
+            spec: Some(spec.clone()),
+            recreate: policy(allow).into(),
+            ..ApplyRequest::default()
+        };
+        apply::apply(&self.engine, &self.state, &self.installation, &request, &Silent).await
+    }
+
+    /// Applies, expecting a result.
+    pub(crate) async fn apply(&self, spec: &ModuleSpec, allow: bool) -> ModuleResult {
+        let applied = self.try_apply(spec, allow).await;
+        if let Some(error) = applied.error {
+            panic!("the apply failed: {error}");
+        }
+        applied.result.expect("a result")
+    }
+
+    /// Applies, expecting a failure.
+    pub(crate) async fn fails(&self, spec: &ModuleSpec) -> ApplyError {
+        self.try_apply(spec, true).await.error.expect("a failure")
+    }
+
+    pub(crate) async fn plan(&self, spec: &ModuleSpec, allow: bool) -> PlanResponse {
+        let request = PlanRequest { spec: Some(spec.clone()), revision: 0, recreate: policy(allow).into() };
+        apply::plan(self.engine.reader(), &self.state, &self.installation, &request).await.expect("a plan")
+    }
+
+    /// What differs on the container `c`.
+    pub(crate) async fn differs(&self, spec: &ModuleSpec) -> Vec<Change> {
+        changes(object(&self.plan(spec, false).await.result.expect("a result"), "c"))
+    }
+
+    /// The container with this key, as the engine shows it.
+    pub(crate) async fn inspect(&self, key: &str) -> Json {
+        self.inspect_name(&format!("{}-{key}", self.name)).await
+    }
+
+    pub(crate) async fn inspect_name(&self, name: &str) -> Json {
+        self.engine.container(name).await.expect("the engine answers").unwrap_or_default()
+    }
+
+    /// Id and start of a container: both stay when nothing is touched.
+    pub(crate) async fn identity(&self, key: &str) -> (String, String) {
+        let inspect = self.inspect(key).await;
+        (text(&inspect["Id"]), text(&inspect["State"]["StartedAt"]))
+    }
+
+    /// Every container of this test, by name.
+    pub(crate) fn containers(&self) -> Vec<String> {
+        let listed =
+            docker(&["ps", "-a", "--filter", &format!("name=^{}", self.name), "--format", "{{.Names}}"]);
+        let mut names: Vec<String> = listed.lines().map(str::to_owned).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let named = format!("name=^{}", self.name);
+        for id in docker(&["ps", "-aq", "--filter", &named]).lines() {
+            docker(&["rm", "-f", "-v", id]);
+        }
+        for id in docker(&["network", "ls", "-q", "--filter", &named]).lines() {
+            docker(&["network", "rm", id]);
+        }
+        for id in docker(&["volume", "ls", "-q", "--filter", &named]).lines() {
+            docker(&["volume", "rm", id]);
+        }
+    }
+}
+
+/// A container that runs until it is told to stop, with these settings.
+pub(crate) fn hold(settings: Json) -> Json {
+    let mut container = json!({ "image": "plumbline/sample:1", "command": ["hold"] });
+    for (key, value) in settings.as_object().into_iter().flatten() {
+        container[key] = value.clone();
+    }
+    container
+}
+
+/// What Docker's own command line prints.
+pub(crate) fn docker(arguments: &[&str]) -> String {
+    let output = Command::new("docker")
+        .arg("-H")
+        .arg(format!("unix://{}", socket()))
+        .args(arguments)
+        .output()
+        .expect("docker's command line is needed");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+pub(crate) fn text(json: &Json) -> String {
+    json.as_str().unwrap_or_default().to_owned()
+}
+
+fn policy(allow: bool) -> RecreatePolicy {
+    if allow { RecreatePolicy::Allow } else { RecreatePolicy::Refuse }
+}
+
+/// The object with this key.
+pub(crate) fn object<'a>(result: &'a ModuleResult, key: &str) -> &'a ObjectResult {
+    result.objects.iter().find(|object| object.key == key).expect("an object of this key")
+}
+
+/// What was done with every object, in order.
+pub(crate) fn actions(result: &ModuleResult) -> Vec<(String, Action)> {
+    result.objects.iter().map(|object| (object.key.clone(), object.action())).collect()
+}
+
+pub(crate) fn changes(object: &ObjectResult) -> Vec<Change> {
+    object.diff.clone().unwrap_or_default().changes
+}
+
+/// The paths of changes, below the container.
+pub(crate) fn paths(changes: &[Change]) -> Vec<&str> {
+    let short = |change: &'_ Change| change.path_text.splitn(3, '.').nth(2).map(str::len).unwrap_or_default();
+    changes.iter().map(|change| &change.path_text[change.path_text.len() - short(change)..]).collect()
+}

@@ -1,0 +1,133 @@
+//! `plumb up`: one host, no set-up.
+
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Fleet, docker, identity};
+use crate::manifests::waiting;
+use crate::tools::{containers_of, inspect};
+
+/// Names of their own, and no servers but those that `plumb up` runs itself.
+fn nothing() -> Fleet {
+    Fleet::of(0)
+}
+
+#[test]
+fn on_a_fresh_machine_it_applies_and_the_second_time_nothing_is_to_be_done() {
+    let host = nothing();
+    let module = host.module("up");
+    host.write("module.yaml", waiting(&module, &["dns: [192.0.2.1]"]));
+    let up = |more: &[&str]| -> Output {
+        let mut plumb = host.command([&["up", "-f", "module.yaml"][..], more].concat());
+        // Everything that it keeps goes below the home folder, and no controller that it could ask is told to it.
+        for variable in ["PLUMBLINE_CONTROLLER", "PLUMBLINE_CA", "PLUMBLINE_CERT", "PLUMBLINE_KEY"] {
+            plumb.env_remove(variable);
+        }
+        plumb.env_remove("XDG_DATA_HOME").env("HOME", host.path("home")).output().expect("plumb was built")
+    };
+    let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let first = up(&[]);
+    assert_eq!(first.status.code(), Some(0), "{first:?}");
+    assert!(text(&first).contains(&format!("{module} on local: applied")), "{first:?}");
+    assert!(host.path("home/.local/share/plumbline/ca/ca.pem").exists());
+    let container = format!("{module}-app");
+    assert_eq!(inspect(&container)["HostConfig"]["Dns"], json!(["192.0.2.1"]));
+    let before = identity(&container);
+
+    let second = up(&["--recreate"]);
+    assert_eq!(second.status.code(), Some(0), "{second:?}");
+    assert!(text(&second).contains("unchanged, everything is as declared"), "{second:?}");
+    assert_eq!(identity(&container), before);
+
+    host.write("module.yaml", waiting(&module, &["dns: [192.0.2.2]"]));
+    let third = up(&[]);
+    assert_eq!(third.status.code(), Some(3), "{third:?}");
+    assert!(text(&third).contains("REFUSED, nothing was touched"), "{third:?}");
+    assert_eq!(identity(&container), before);
+    let fourth = up(&["--recreate", "-o", "json"]);
+    let last = text(&fourth).lines().last().map(serde_json::from_str::<Value>).expect("it says something");
+    let last = last.expect("it is JSON");
+    assert_eq!(last["nodeEvent"]["event"]["result"]["outcome"], "OUTCOME_RECREATED", "{last}");
+    assert_eq!(inspect(&container)["HostConfig"]["Dns"], json!(["192.0.2.2"]));
+}
+
+#[test]
+fn it_applies_every_module_of_every_file() {
+    let host = nothing();
+    let [one, two, three] = ["one", "two", "three"].map(|name| host.module(name));
+    host.write("both.yaml", format!("{}---\n{}", waiting(&one, &[]), waiting(&two, &[])));
+    host.write("third.yaml", waiting(&three, &[]));
+    let up = ["up", "-f", "both.yaml", "-f", "third.yaml", "--data-dir", "up"];
+    host.plumb(up).ended(0);
+    for module in [&one, &two, &three] {
+        assert_eq!(containers_of(module), [format!("{module}-app")]);
+    }
+    // One that is refused does not hinder the others, and is not hidden by them.
+    docker(&["rm", "--force", &format!("{three}-app")]);
+    host.write("both.yaml", format!("{}---\n{}", waiting(&one, &["init: true"]), waiting(&two, &[])));
+    host.plumb(up).ended(4).says(&["REFUSED", "unchanged", "created"]);
+    assert_eq!(containers_of(&three).len(), 1);
+}
+
+#[test]
+fn a_second_one_on_the_same_data_says_what_to_do() {
+    // A host whose engine can be held, so that the first one is still at work when the second comes.
+    let host = Fleet::start();
+    let (first, second) = (host.module("first"), host.module("second"));
+    host.write("first.yaml", waiting(&first, &[]));
+    host.write("second.yaml", waiting(&second, &[]));
+    let socket = host.path("host-1.sock").display().to_string();
+    let up =
+        |file: &str| -> Command { host.command(["up", "-f", file, "--data-dir", "up", "--engine", &socket]) };
+    host.engine().hold("POST /containers/create");
+    let mut at_work =
+        up("first.yaml").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("plumb was built");
+    host.engine().wait_until_held();
+    let refused = up("second.yaml").output().expect("plumb was built");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    host.engine().release();
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    // Whichever of its two servers says it.
+    let in_use =
+        stderr.contains("another agent uses the data directory") || stderr.contains("is in use by process");
+    assert!(in_use && stderr.contains("--data-dir"), "{stderr}");
+    assert_eq!(containers_of(&second), Vec::<String>::new());
+
+    assert!(at_work.wait().expect("it ends").success(), "the first one is not disturbed");
+    assert_eq!(containers_of(&first).len(), 1);
+    assert!(up("second.yaml").status().expect("plumb was built").success(), "now it is free");
+}
+
+#[test]
+fn one_that_is_interrupted_finishes_what_it_began() {
+    let host = Fleet::start();
+    let module = host.module("interrupted");
+    let socket = host.path("host-1.sock").display().to_string();
+    let up = ["up", "-f", "module.yaml", "--data-dir", "up", "--engine", &socket, "--recreate"];
+    host.write("module.yaml", waiting(&module, &["dns: [192.0.2.1]"]));
+    host.plumb(up).ended(0);
+    host.write("module.yaml", waiting(&module, &["dns: [192.0.2.2]"]));
+    host.engine().hold("/rename");
+    let mut interrupted = host.command(up);
+    let interrupted =
+        interrupted.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("plumb was built");
+    host.engine().wait_until_held();
+    // As from Ctrl-C.
+    let sent = Command::new("kill").args(["-INT", &interrupted.id().to_string()]).status();
+    assert!(sent.expect("kill is there").success());
+    std::thread::sleep(Duration::from_millis(300));
+    host.engine().release();
+    let said = interrupted.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&said.stderr);
+    assert_eq!(said.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("finishing what is being applied") && stderr.contains("interrupted: "),
+        "{stderr}"
+    );
+    let container = format!("{module}-app");
+    assert_eq!(containers_of(&module), [container.clone()], "what was begun is finished");
+    assert_eq!(inspect(&container)["HostConfig"]["Dns"], json!(["192.0.2.2"]));
+    host.plumb(up).ended(0).says(&["unchanged"]);
+}
