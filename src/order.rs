@@ -11,15 +11,8 @@ pub struct Circle(pub Vec<String>);
 
 /// The keys of the module's containers, each after those it depends on, otherwise by name.
 pub fn container_order(spec: &ModuleSpec) -> Result<Vec<String>, Circle> {
-    let mut waiting: BTreeMap<&String, BTreeSet<String>> = spec
-        .containers
-        .iter()
-        .map(|(key, container)| {
-            let needs =
-                references(container).into_iter().filter(|name| spec.containers.contains_key(name)).collect();
-            (key, needs)
-        })
-        .collect();
+    let mut waiting: BTreeMap<&String, BTreeSet<String>> =
+        spec.containers.iter().map(|(key, container)| (key, keys_of(spec, references(container)))).collect();
     let mut order: Vec<String> = Vec::new();
     while !waiting.is_empty() {
         let Some(next) = waiting.iter().find(|(_, needs)| needs.iter().all(|need| order.contains(need)))
@@ -33,25 +26,46 @@ pub fn container_order(spec: &ModuleSpec) -> Result<Vec<String>, Circle> {
     Ok(order)
 }
 
-/// The containers that this one names anywhere: what it depends on, shares a namespace with, links to, mounts from.
-pub fn references(container: &ContainerSpec) -> BTreeSet<String> {
-    let links = container.networks.values().flat_map(|endpoint| &endpoint.links).chain(&container.links);
-    let names = container.depends_on.iter().chain(links).chain(&container.volumes_from);
-    let mut all: BTreeSet<String> =
-        names.filter_map(|text| text.split(':').next()).map(str::to_owned).collect();
-    all.extend(shared_namespaces(container));
-    all
+/// The module's containers that this one is bound to: it must be recreated after they are. Engines keep the old
+/// container's id for a shared namespace (its next start fails with "No such container", measured on 20.10, 26.1 and
+/// 28.5), the old container itself for a link, and the old one's mounts.
+pub fn bound_to(spec: &ModuleSpec, container: &ContainerSpec) -> BTreeSet<String> {
+    let names = container.links.iter().chain(&container.volumes_from).map(|text| first_part(text).to_owned());
+    keys_of(spec, names.chain(shared_namespaces(container)))
 }
 
-/// The containers whose namespaces this one lives in: it must be recreated after they are, because engines keep the
-/// old container's id in it (its next start fails with "No such container", measured on 20.10, 26.1 and 28.5).
-pub fn shared_namespaces(container: &ContainerSpec) -> BTreeSet<String> {
+/// The containers that this one names anywhere: what it depends on, shares a namespace with, links to, mounts from.
+fn references(container: &ContainerSpec) -> impl Iterator<Item = String> {
+    let links = container.networks.values().flat_map(|endpoint| &endpoint.links).chain(&container.links);
+    let names = container.depends_on.iter().chain(links).chain(&container.volumes_from);
+    names.map(|text| first_part(text).to_owned()).chain(shared_namespaces(container))
+}
+
+fn shared_namespaces(container: &ContainerSpec) -> impl Iterator<Item = String> {
     [&container.network_mode, &container.ipc, &container.pid, &container.cgroup_container]
         .into_iter()
         .flatten()
         .filter_map(|mode| mode.strip_prefix("container:"))
         .map(str::to_owned)
-        .collect()
+}
+
+fn first_part(text: &str) -> &str {
+    text.split(':').next().unwrap_or(text)
+}
+
+/// The keys of those references that mean a container of this module, whether by its key or by its name at the engine.
+fn keys_of(spec: &ModuleSpec, references: impl Iterator<Item = String>) -> BTreeSet<String> {
+    let key_of = |reference: String| {
+        if spec.containers.contains_key(&reference) {
+            return Some(reference);
+        }
+        let named = spec.containers.iter().find(|(key, container)| match &container.container_name {
+            Some(name) => *name == reference,
+            None => format!("{}-{key}", spec.name()) == reference,
+        });
+        named.map(|(key, _)| key.clone())
+    };
+    references.filter_map(key_of).collect()
 }
 
 #[cfg(test)]
@@ -71,6 +85,21 @@ mod tests {
         let plain = ContainerSpec { depends_on: vec!["not-ours".to_owned()], ..ContainerSpec::default() };
         let spec = module(&[("a", links), ("b", shares), ("z", plain)]);
         assert_eq!(container_order(&spec), Ok(vec!["z".to_owned(), "b".to_owned(), "a".to_owned()]));
+    }
+
+    #[test]
+    fn who_is_named_by_its_engine_name_is_the_same_container() {
+        let guest = ContainerSpec {
+            network_mode: Some("container:m-host".to_owned()),
+            links: vec!["named:x".to_owned()],
+            volumes_from: vec!["stranger".to_owned()],
+            ..ContainerSpec::default()
+        };
+        let named = ContainerSpec { container_name: Some("named".to_owned()), ..ContainerSpec::default() };
+        let mut spec = module(&[("a", guest.clone()), ("host", ContainerSpec::default()), ("other", named)]);
+        spec.name = Some("m".to_owned());
+        assert_eq!(bound_to(&spec, &guest), BTreeSet::from(["host".to_owned(), "other".to_owned()]));
+        assert_eq!(container_order(&spec), Ok(["host", "other", "a"].map(str::to_owned).to_vec()));
     }
 
     #[test]

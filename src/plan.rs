@@ -48,8 +48,8 @@ pub struct Facts {
     pub removes_itself: bool,
     /// The image is not on the host, and the pull policy forbids to fetch it.
     pub image_missing: bool,
-    /// Keys of the module's containers whose namespaces it lives in.
-    pub shares: BTreeSet<String>,
+    /// Keys of the module's containers after whose recreation it must be recreated, too.
+    pub bound_to: BTreeSet<String>,
 }
 
 /// What is done with one object.
@@ -83,11 +83,7 @@ impl Decision {
                 .iter()
                 .filter(|change| change.consequence == Consequence::Unsupported)
                 .map(|change| {
-                    format!(
-                        "this engine cannot hold {} (engine API {} can)",
-                        change.path,
-                        version_that_can(change)
-                    )
+                    format!("this engine cannot hold {} (engine API {} can)", change.path, change.needs_api)
                 })
                 .collect::<Vec<_>>()
                 .join("; "),
@@ -129,14 +125,6 @@ impl Decision {
     }
 }
 
-fn version_that_can(change: &LeafChange) -> String {
-    if change.rule.since.is_empty() {
-        format!("up to {}", change.rule.until)
-    } else {
-        change.rule.since.clone()
-    }
-}
-
 fn noun(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Network => "network",
@@ -151,7 +139,7 @@ pub fn decide(objects: Vec<Facts>, recreate: bool) -> Vec<Decision> {
     let mut decisions: Vec<Decision> = Vec::with_capacity(objects.len());
     let mut replaced: BTreeSet<String> = BTreeSet::new();
     for facts in objects {
-        let follows = facts.shares.iter().any(|key| replaced.contains(key));
+        let follows = facts.bound_to.iter().any(|key| replaced.contains(key));
         let (action, reason) = decide_one(&facts, recreate, follows);
         let by_recreation = action == Action::Recreated || reason == RefusalReason::NeedsRecreation;
         if facts.kind == ObjectKind::Container && (by_recreation || action == Action::Created) {
@@ -251,6 +239,7 @@ mod tests {
             before: None,
             after: None,
             consequence,
+            needs_api: String::new(),
             cause: Cause::Declared,
         }
     }
@@ -267,7 +256,7 @@ mod tests {
             down: false,
             removes_itself: false,
             image_missing: false,
-            shares: BTreeSet::new(),
+            bound_to: BTreeSet::new(),
         }
     }
 
@@ -322,7 +311,7 @@ mod tests {
     #[test]
     fn who_lives_in_a_recreated_namespace_is_recreated_after_it() {
         let mut guest = facts("b", Standing::Ours, &[]);
-        guest.shares = BTreeSet::from(["a".to_owned()]);
+        guest.bound_to = BTreeSet::from(["a".to_owned()]);
         let host = facts("a", Standing::Ours, &[Consequence::Recreate]);
         let allowed = decide(vec![host.clone(), guest.clone()], true);
         assert_eq!(allowed[1].action, Action::Recreated);

@@ -21,6 +21,13 @@ use tonic::{Code, Status, Streaming};
 
 use crate::store::Node;
 
+/// How long an agent may be silent while it is asked for something.
+const TIMEOUTS: Timeouts = Timeouts {
+    connect: Duration::from_secs(5),
+    keepalive_interval: Duration::from_secs(5),
+    keepalive_timeout: Duration::from_secs(5),
+};
+
 /// How often an operation is asked for again after its stream broke.
 const ATTEMPTS: u32 = 5;
 
@@ -90,10 +97,9 @@ impl Fleet {
 
     async fn dial(&self, node: &Node) -> Result<Client, Status> {
         let name = agent_host_name(&node.name);
-        let channel =
-            connect(&node.address, &name, &self.identity, &Timeouts::default()).await.map_err(|error| {
-                Status::unavailable(format!("the agent of node {} at {}: {error}", node.name, node.address))
-            })?;
+        let channel = connect(&node.address, &name, &self.identity, &TIMEOUTS).await.map_err(|error| {
+            Status::unavailable(format!("the agent of node {} at {}: {error}", node.name, node.address))
+        })?;
         Ok(AgentServiceClient::new(channel)
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT))
@@ -206,6 +212,16 @@ async fn dispatch(mut answers: Streaming<ApplyResponse>, waiting: Waiting) {
 
 /// The status, details included, with the node's name in front: the caller may have asked several.
 pub fn of_node(node: &Node, status: &Status) -> Status {
+    // What the agent itself says has no source here.
+    if let Some(source) = std::error::Error::source(status) {
+        return Status::unavailable(format!(
+            "the connection to the agent of node {} at {} broke ({}): check that the agent runs and that its host is not \
+             overloaded, and the network between",
+            node.name,
+            node.address,
+            std::iter::successors(Some(source), |error| error.source()).last().unwrap_or(source)
+        ));
+    }
     let message = status.message();
     let message = if message.contains(&format!("node {}", node.name)) {
         message.to_owned()

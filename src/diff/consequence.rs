@@ -10,7 +10,7 @@ pub(super) fn consequence(rule: &FieldRule, after: Option<&Value>, api: ApiVersi
     let bound = |text: &str| text.parse::<ApiVersion>().ok();
     let too_old = bound(&rule.since).is_some_and(|since| api < since);
     let too_new = bound(&rule.until).is_some_and(|until| until < api);
-    if after.is_some() && (too_old || too_new) {
+    if after.is_some() && (too_old || too_new || value_too_new(rule, after, api).is_some()) {
         return Consequence::Unsupported;
     }
     match rule.means() {
@@ -27,5 +27,22 @@ pub(super) fn consequence(rule: &FieldRule, after: Option<&Value>, api: ApiVersi
         }
         // The build refuses a rule without means; an instruction is never compared.
         Means::Recreate | Means::Instruction | Means::Unspecified => Consequence::Recreate,
+    }
+}
+
+/// The engine API version that a value needs, if this engine is older.
+fn value_too_new<'a>(rule: &'a FieldRule, after: Option<&Value>, api: ApiVersion) -> Option<&'a str> {
+    let value = after?.as_str()?;
+    let (_, since) =
+        rule.value_since.iter().filter_map(|entry| entry.split_once('=')).find(|(name, _)| *name == value)?;
+    since.parse().is_ok_and(|since: ApiVersion| api < since).then_some(since)
+}
+
+/// The engine API version that an unsupported leaf needs, in words.
+pub(super) fn needed_api(rule: &FieldRule, after: Option<&Value>, api: ApiVersion) -> String {
+    match value_too_new(rule, after, api) {
+        Some(since) => since.to_owned(),
+        None if rule.since.is_empty() => format!("up to {}", rule.until),
+        None => rule.since.clone(),
     }
 }

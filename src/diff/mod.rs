@@ -29,6 +29,8 @@ pub struct LeafChange {
     pub after: Option<Value>,
     /// What it takes.
     pub consequence: Consequence,
+    /// If this engine cannot hold it: the API version that can.
+    pub needs_api: String,
     /// Why it differs.
     pub cause: Cause,
 }
@@ -60,7 +62,21 @@ pub fn diff(comparison: &Comparison<'_>, at: &Path) -> Vec<LeafChange> {
         previous: comparison.previous,
     };
     walker.message(&comparison.desired.descriptor(), sides, at);
+    derive_swap(&mut walker.changes, comparison.desired);
     walker.changes
+}
+
+/// A swap limit that is taken out of the spec while the memory limit stays means twice that limit (all engines measured),
+/// and an engine can change to that live.
+fn derive_swap(changes: &mut [LeafChange], desired: &DynamicMessage) {
+    let memory = desired.get_field_by_name("mem_limit").and_then(|value| value.as_i64()).unwrap_or_default();
+    let swap = desired.descriptor().get_field_by_name("memswap_limit").map(|field| rule(&field));
+    for change in changes {
+        if memory > 0 && change.after.is_none() && swap.is_some_and(|swap| std::ptr::eq(swap, change.rule)) {
+            change.after = Some(Value::I64(memory.saturating_mul(2)));
+            change.consequence = Consequence::InPlace;
+        }
+    }
 }
 
 /// The four trees at one place; none: not there.
@@ -193,12 +209,18 @@ impl Walker {
         if values.desired == values.observed || is_engines_own(rule, values) {
             return;
         }
+        let consequence = consequence::consequence(rule, values.desired, self.api);
+        let needs_api = match consequence {
+            Consequence::Unsupported => consequence::needed_api(rule, values.desired, self.api),
+            _ => String::new(),
+        };
         self.changes.push(LeafChange {
             path: at.clone(),
             rule,
             before: values.observed.cloned(),
             after: values.desired.cloned(),
-            consequence: consequence::consequence(rule, values.desired, self.api),
+            consequence,
+            needs_api,
             cause: self.cause(rule, values),
         });
     }

@@ -7,7 +7,7 @@ use ring::hmac;
 use super::LeafChange;
 use crate::proto::v1::value::Kind;
 use crate::proto::v1::{
-    Absent, Change, Consequence, DataGuardVerdict, FieldRule, SecretHash, StringList, Value as WireValue,
+    Absent, Change, DataGuardVerdict, FieldRule, SecretHash, StringList, Value as WireValue,
 };
 
 /// Hashes values that may be secrets, under a key that never leaves the agent.
@@ -28,7 +28,6 @@ impl SecretHasher {
 
 /// A change as it travels.
 pub fn to_wire(change: &LeafChange, hasher: &SecretHasher) -> Change {
-    let unsupported = change.consequence == Consequence::Unsupported;
     Change {
         path: change.path.to_wire(),
         path_text: change.path.to_string(),
@@ -37,7 +36,7 @@ pub fn to_wire(change: &LeafChange, hasher: &SecretHasher) -> Change {
         consequence: change.consequence.into(),
         cause: change.cause.into(),
         data_guard: DataGuardVerdict::Unspecified.into(),
-        needs_api: if unsupported { change.rule.since.clone() } else { String::new() },
+        needs_api: change.needs_api.clone(),
     }
 }
 

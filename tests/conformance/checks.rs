@@ -204,8 +204,8 @@ impl Subject<'_> {
         if !all.iter().any(|change| at_leaf(&change)) {
             return Err(format!("no change at the leaf: {}", words(result)));
         }
-        let strangers =
-            all.iter().filter(|change| !at_leaf(change) && !(element && fields_of(change)[0] == fields[0]));
+        let of_the_element = |change: &&Change| element && fields_of(change)[0] == fields[0];
+        let strangers = all.iter().filter(|change| !at_leaf(change)).filter(|change| !of_the_element(change));
         if !whole && strangers.count() > 0 {
             return Err(format!("more changes than the one: {}", words(result)));
         }

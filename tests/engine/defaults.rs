@@ -41,7 +41,7 @@ async fn other_ways_to_write_the_same_are_no_difference() {
     let site = Site::new("forms").await;
     for settings in [
         json!({ "ports": ["8080:80", "127.0.0.1:8081:81/udp", "9000-9002:90-92", "[::1]:8082:82"], "network_mode": "bridge" }),
-        json!({ "ulimits": { "nofile": 65536, "nproc": 1024 }, "cpus": 1.5, "mem_limit": "128m" }),
+        json!({ "ulimits": { "nofile": 1000, "nproc": 900 }, "cpus": 1.5, "mem_limit": "128m" }),
         json!({ "cap_add": [], "dns": [], "restart": "no", "mem_swappiness": -1, "pids_limit": -1 }),
         json!({ "cap_add": ["cap_net_admin", "SYS_TIME"], "cpuset": "1,0", "stop_signal": "9", "working_dir": "/tmp//" }),
         json!({ "logging": { "driver": "json-file" }, "expose": ["90", "91/udp"], "shm_size": "64m" }),
@@ -52,7 +52,7 @@ async fn other_ways_to_write_the_same_are_no_difference() {
         if settings["ports"].is_array() {
             settings["ports"] = json!(["80", "127.0.0.1::81/udp", "90-92", "[::1]::82"]);
         }
-        let spec = site.holding(settings.clone());
+        let spec = site.holding(&settings);
         site.apply(&spec, true).await;
         let again = site.apply(&spec, true).await;
         assert_eq!(
@@ -73,7 +73,7 @@ async fn each_edit_is_the_change_that_was_made() {
         "mounts": [format!("{old}:/srv")], "tmpfs": { "/t": "size=10m" }, "ulimits": { "nofile": 100 },
         "healthcheck": { "test": ["CMD", "true"], "interval": "10s" }, "init": true, "cpu_quota": 50000
     });
-    site.apply(&site.holding(base.clone()), false).await;
+    site.apply(&site.holding(&base), false).await;
     let before = site.identity("c").await;
     for (field, value, expected) in [
         ("environment", json!({ "V1": "1" }), "environment[V2]"),
@@ -89,22 +89,22 @@ async fn each_edit_is_the_change_that_was_made() {
     ] {
         let mut edited = base.clone();
         edited[field] = value;
-        assert_eq!(paths(&site.differs(&site.holding(edited)).await), [expected]);
+        assert_eq!(paths(&site.differs(&site.holding(&edited)).await), [expected]);
     }
     let mut more = base.clone();
     more["mounts"] = json!([format!("{old}:/srv"), format!("{new}:/extra:ro")]);
-    let added = site.differs(&site.holding(more)).await;
+    let added = site.differs(&site.holding(&more)).await;
     assert!(paths(&added).iter().all(|path| path.starts_with("mounts[/extra]")), "h01: {:?}", paths(&added));
     let mut moved = base.clone();
     moved["mounts"] = json!([format!("{old}:/other")]);
-    let moved = site.differs(&site.holding(moved)).await;
+    let moved = site.differs(&site.holding(&moved)).await;
     assert!(
         paths(&moved).contains(&"mounts[/srv].target") && paths(&moved).contains(&"mounts[/other].target"),
         "h02"
     );
     let mut without = base.clone();
     without.as_object_mut().expect("settings").remove("mounts");
-    let without = site.holding(without);
+    let without = site.holding(&without);
     assert!(paths(&site.differs(&without).await).contains(&"mounts[/srv].source"), "h07, h31");
     assert_eq!(site.identity("c").await, before, "nothing was touched by asking");
     site.apply(&without, true).await;

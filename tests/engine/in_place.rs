@@ -6,11 +6,10 @@ use serde_json::json;
 use crate::site::{Site, docker, object, paths, text};
 
 /// What the kernel holds for a container, in control groups of version 1.
-fn control_group(inspect: &serde_json::Value, controller: &str, file: &str) -> String {
+pub(crate) fn control_group(inspect: &serde_json::Value, controller: &str, file: &str) -> String {
     let groups =
         std::fs::read_to_string(format!("/proc/{}/cgroup", inspect["State"]["Pid"])).expect("a process");
-    let line =
-        groups.lines().find(|line| line.splitn(3, ':').nth(1) == Some(controller)).expect("a controller");
+    let line = groups.lines().find(|line| line.split(':').nth(1) == Some(controller)).expect("a controller");
     let group = line.splitn(3, ':').nth(2).expect("a path");
     let path = format!("/sys/fs/cgroup/{controller}{group}/{file}");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")).trim().to_owned()
@@ -21,12 +20,12 @@ async fn limits_policy_name_and_networks_change_on_the_same_process() {
     let site = Site::new("inplace").await;
     let networks = json!({ "front": {} });
     let spec = |container| site.module(json!({ "containers": { "c": container }, "networks": networks }));
-    let before = spec(crate::site::hold(json!({ "mem_limit": "64m", "cpus": 0.5, "restart": "always" })));
+    let before = spec(crate::site::hold(&json!({ "mem_limit": "64m", "cpus": 0.5, "restart": "always" })));
     site.apply(&before, false).await;
     let old = site.inspect("c").await;
 
     let renamed = format!("{}-renamed", site.name);
-    let after = spec(crate::site::hold(json!({
+    let after = spec(crate::site::hold(&json!({
         "mem_limit": "128m", "cpus": 0.75, "restart": "on-failure:4", "container_name": renamed,
         "networks": { "bridge": {}, "front": { "aliases": ["door"] } }
     })));
@@ -48,7 +47,7 @@ async fn limits_policy_name_and_networks_change_on_the_same_process() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_set_by_hand_on_a_container_that_declares_none_is_a_change() {
     let site = Site::new("byhand").await;
-    let spec = site.holding(json!({}));
+    let spec = site.holding(&json!({}));
     site.apply(&spec, false).await;
     docker(&["update", "--memory", "64m", "--memory-swap", "128m", &format!("{}-c", site.name)]);
     let changes = site.differs(&spec).await;
@@ -59,7 +58,7 @@ async fn a_limit_set_by_hand_on_a_container_that_declares_none_is_a_change() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_connected_by_hand_is_taken_away_again_in_place() {
     let site = Site::new("byhandnet").await;
-    let spec = site.holding(json!({}));
+    let spec = site.holding(&json!({}));
     site.apply(&spec, false).await;
     let network = format!("{}-stranger", site.name);
     docker(&["network", "create", &network]);
@@ -75,7 +74,7 @@ async fn a_step_that_fails_undoes_the_steps_before_it() {
     docker(&["network", "create", "--subnet", "172.31.219.0/24", &format!("{}-lan", site.name)]);
     let lan = json!({ "lan": { "external": true, "name": format!("{}-lan", site.name) } });
     let spec = |settings| {
-        site.module(json!({ "containers": { "c": crate::site::hold(settings) }, "networks": lan }))
+        site.module(json!({ "containers": { "c": crate::site::hold(&settings) }, "networks": lan }))
     };
     site.apply(&spec(json!({ "mem_limit": "64m" })), false).await;
     let busy = format!("{}-busy", site.name);

@@ -2,10 +2,18 @@
 //!
 //! The answer is never taken for the truth: every test asks the engine itself afterwards.
 
+mod broad;
+mod cases;
 mod defaults;
 mod failures;
 mod in_place;
 mod modules;
+mod one_change;
 mod operations;
+mod proxy;
 mod recreation;
+mod served;
 mod site;
+mod streams;
+mod strict;
+mod taken;

@@ -10,9 +10,9 @@ async fn one_refused_container_keeps_the_whole_module_untouched() {
     let site = Site::new("allornone").await;
     let spec = |edit: &str, memory: &str| {
         site.module(json!({ "containers": {
-            "db": hold(json!({ "labels": { "edit": edit } })),
-            "app": hold(json!({ "depends_on": ["db"], "mem_limit": memory })),
-            "web": hold(json!({ "depends_on": ["app"], "labels": { "edit": edit } }))
+            "db": hold(&json!({ "labels": { "edit": edit } })),
+            "app": hold(&json!({ "depends_on": ["db"], "mem_limit": memory })),
+            "web": hold(&json!({ "depends_on": ["app"], "labels": { "edit": edit } }))
         } }))
     };
     site.apply(&spec("1", "64m"), false).await;
@@ -48,10 +48,10 @@ async fn one_refused_container_keeps_the_whole_module_untouched() {
 async fn a_container_that_left_the_declaration_needs_permission_to_go_and_its_volumes_stay() {
     let site = Site::new("leaves").await;
     let both = site.module(json!({
-        "containers": { "c": hold(json!({})), "old": hold(json!({ "mounts": ["data:/data"] })) }, "volumes": { "data": {} }
+        "containers": { "c": hold(&json!({})), "old": hold(&json!({ "mounts": ["data:/data"] })) }, "volumes": { "data": {} }
     }));
     site.apply(&both, false).await;
-    let one = site.module(json!({ "containers": { "c": hold(json!({})) }, "volumes": { "data": {} } }));
+    let one = site.module(json!({ "containers": { "c": hold(&json!({})) }, "volumes": { "data": {} } }));
     let refused = site.apply(&one, false).await;
     assert_eq!(object(&refused, "old").reason(), RefusalReason::NeedsRemoval);
     assert_eq!(site.containers().len(), 2);
@@ -65,10 +65,10 @@ async fn a_container_that_left_the_declaration_needs_permission_to_go_and_its_vo
 #[tokio::test(flavor = "multi_thread")]
 async fn h40_links_to_new_containers_are_made_in_order() {
     let site = Site::new("links").await;
-    let before = site.holding(json!({}));
+    let before = site.holding(&json!({}));
     site.apply(&before, false).await;
     let after = site.module(json!({ "containers": {
-        "c": hold(json!({ "links": ["z1:one", "z2:two"] })), "z1": hold(json!({})), "z2": hold(json!({}))
+        "c": hold(&json!({ "links": ["z1:one", "z2:two"] })), "z1": hold(&json!({})), "z2": hold(&json!({}))
     } }));
     let result = site.apply(&after, true).await;
     assert_eq!(object(&result, "c").action(), Action::Recreated);
@@ -78,7 +78,7 @@ async fn h40_links_to_new_containers_are_made_in_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn h17_a_stopped_container_has_its_ports_and_is_started() {
     let site = Site::new("stopped").await;
-    let spec = site.holding(json!({ "ports": ["127.0.0.1:43630:8080"], "restart": "unless-stopped" }));
+    let spec = site.holding(&json!({ "ports": ["127.0.0.1:43630:8080"], "restart": "unless-stopped" }));
     site.apply(&spec, false).await;
     let before = site.identity("c").await;
     site.engine.stop(&before.0, None).await.expect("stopped");
@@ -92,7 +92,7 @@ async fn h17_a_stopped_container_has_its_ports_and_is_started() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_done_is_not_started_again() {
     let site = Site::new("job").await;
-    let spec = site.holding(json!({ "command": ["true"], "entrypoint": ["/bin/entry"] }));
+    let spec = site.holding(&json!({ "command": ["true"], "entrypoint": ["/bin/entry"] }));
     site.apply(&spec, false).await;
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     let before = site.identity("c").await;
@@ -103,9 +103,9 @@ async fn a_job_that_is_done_is_not_started_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ignored_paths_are_not_compared_and_are_counted() {
     let site = Site::new("ignored").await;
-    site.apply(&site.holding(json!({ "labels": { "build": "1" } })), false).await;
+    site.apply(&site.holding(&json!({ "labels": { "build": "1" } })), false).await;
     let spec = site.module(json!({
-        "containers": { "c": hold(json!({ "labels": { "build": "2" } })) },
+        "containers": { "c": hold(&json!({ "labels": { "build": "2" } })) },
         "ignore_paths": ["containers.c.labels[build]"]
     }));
     let result = site.apply(&spec, false).await;
@@ -116,7 +116,7 @@ async fn ignored_paths_are_not_compared_and_are_counted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_makes_no_mutating_call_and_its_token_binds() {
     let site = Site::new("plan").await;
-    let spec = site.holding(json!({ "mem_limit": "64m" }));
+    let spec = site.holding(&json!({ "mem_limit": "64m" }));
     let mutations = site.engine.mutations();
     let plan = site.plan(&spec, true).await;
     assert_eq!(site.engine.mutations(), mutations);

@@ -27,7 +27,7 @@ fn operations(site: &Site) -> Arc<Operations> {
 async fn a_caller_that_leaves_changes_nothing() {
     let site = Site::new("leaver").await;
     let operations = operations(&site);
-    let spec = site.holding(json!({}));
+    let spec = site.holding(&json!({}));
     let mut events = operations.apply(request(&site, "1", &spec)).expect("a new id");
     events.next().await.expect("it was accepted");
     drop(events);
@@ -39,7 +39,7 @@ async fn a_caller_that_leaves_changes_nothing() {
 async fn the_same_id_again_gives_the_same_events_and_does_nothing_twice() {
     let site = Site::new("sameid").await;
     let operations = operations(&site);
-    let spec = site.holding(json!({}));
+    let spec = site.holding(&json!({}));
     let first: Vec<ApplyResponse> =
         operations.apply(request(&site, "1", &spec)).expect("a new id").collect().await;
     assert!(matches!(first.last().and_then(|event| event.event.clone()), Some(Event::Result(_))));
@@ -48,7 +48,7 @@ async fn the_same_id_again_gives_the_same_events_and_does_nothing_twice() {
         operations.apply(request(&site, "1", &spec)).expect("the same request").collect().await;
     assert_eq!(first, second);
     assert_eq!(site.engine.mutations(), mutations);
-    let other = site.holding(json!({ "mem_limit": "64m" }));
+    let other = site.holding(&json!({ "mem_limit": "64m" }));
     assert!(operations.apply(request(&site, "1", &other)).is_err(), "another request under the same id");
 }
 
@@ -56,7 +56,7 @@ async fn the_same_id_again_gives_the_same_events_and_does_nothing_twice() {
 async fn an_older_revision_than_the_last_one_is_refused() {
     let site = Site::new("older").await;
     let operations = operations(&site);
-    let spec = site.holding(json!({}));
+    let spec = site.holding(&json!({}));
     let newer = ApplyRequest { revision: 5, ..request(&site, "5", &spec) };
     let _: Vec<ApplyResponse> = operations.apply(newer).expect("a new id").collect().await;
     let older = ApplyRequest { revision: 4, ..request(&site, "4", &spec) };
@@ -75,7 +75,7 @@ async fn operations_of_one_module_queue() {
     let all: Vec<_> = sizes
         .iter()
         .map(|size| {
-            let spec = site.holding(json!({ "mem_limit": size }));
+            let spec = site.holding(&json!({ "mem_limit": size }));
             operations.apply(request(&site, size, &spec)).expect("a new id")
         })
         .collect();

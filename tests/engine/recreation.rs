@@ -46,7 +46,7 @@ async fn h28_h38_a_fixed_port_and_a_bind_are_kept() {
     let site = Site::new("port").await;
     let folder = site.host_folder("up");
     let spec = |value: &str| {
-        site.holding(json!({
+        site.holding(&json!({
             "environment": { "EDIT": value }, "ports": ["127.0.0.1:43610:8080"], "mounts": [format!("{folder}:/upload")]
         }))
     };
@@ -66,7 +66,7 @@ async fn h32_h33_a_static_address_is_kept_and_a_generated_one_is_not_pinned() {
     let site = Site::new("static").await;
     let network = json!({ "lan": { "ipam": { "config": [{ "subnet": "172.31.218.0/24" }] } } });
     let spec = |label: &str| {
-        let container = crate::site::hold(json!({
+        let container = crate::site::hold(&json!({
             "labels": { "edit": label }, "networks": { "lan": { "ipv4_address": "172.31.218.10" } }
         }));
         site.module(json!({ "containers": { "c": container }, "networks": network }))
@@ -88,8 +88,10 @@ async fn h39_who_lives_in_a_namespace_is_recreated_after_its_owner() {
     let site = Site::new("namespace").await;
     let spec = |label: &str| {
         site.module(json!({ "containers": {
-            "a": crate::site::hold(json!({ "labels": { "edit": label } })),
-            "b": crate::site::hold(json!({ "network_mode": "container:a" }))
+            "a": crate::site::hold(&json!({ "labels": { "edit": label }, "ipc": "shareable" })),
+            "b": crate::site::hold(&json!({ "network_mode": "container:a" })),
+            "by-name": crate::site::hold(&json!({ "ipc": format!("container:{}-a", site.name) })),
+            "linked": crate::site::hold(&json!({ "links": [format!("{}-a:x", site.name)] }))
         } }))
     };
     site.apply(&spec("1"), false).await;
@@ -106,7 +108,7 @@ async fn h39_who_lives_in_a_namespace_is_recreated_after_its_owner() {
 #[tokio::test(flavor = "multi_thread")]
 async fn h35_a_container_that_removes_itself_is_refused_and_runs_on() {
     let site = Site::new("autoremove").await;
-    let spec = |value: &str| site.holding(json!({ "auto_remove": true, "environment": { "EDIT": value } }));
+    let spec = |value: &str| site.holding(&json!({ "auto_remove": true, "environment": { "EDIT": value } }));
     site.apply(&spec("1"), false).await;
     let before = site.identity("c").await;
     let result = site.apply(&spec("2"), true).await;
@@ -120,9 +122,9 @@ async fn h16_a_tag_that_moved_is_a_change_and_another_name_of_the_image_is_not()
     let site = Site::new("tag").await;
     let tag = format!("{}:latest", site.name);
     docker(&["tag", "plumbline/sample:1", &tag]);
-    let spec = site.holding(json!({ "image": tag, "pull_policy": "never" }));
+    let spec = site.holding(&json!({ "image": tag, "pull_policy": "never" }));
     site.apply(&spec, false).await;
-    let other_name = site.holding(json!({ "image": "plumbline/sample:1" }));
+    let other_name = site.holding(&json!({ "image": "plumbline/sample:1" }));
     assert_eq!(crate::site::paths(&site.differs(&other_name).await), [] as [&str; 0]);
     docker(&["tag", "plumbline/sample:2", &tag]);
     assert_eq!(crate::site::paths(&site.differs(&spec).await), ["image"]);

@@ -66,7 +66,7 @@ impl Site {
     }
 
     /// A module of one container `c` that holds, with these settings.
-    pub(crate) fn holding(&self, settings: Json) -> ModuleSpec {
+    pub(crate) fn holding(&self, settings: &Json) -> ModuleSpec {
         self.module(json!({ "containers": { "c": hold(settings) } }))
     }
 
@@ -145,7 +145,7 @@ impl Drop for Site {
 }
 
 /// A container that runs until it is told to stop, with these settings.
-pub(crate) fn hold(settings: Json) -> Json {
+pub(crate) fn hold(settings: &Json) -> Json {
     let mut container = json!({ "image": "plumbline/sample:1", "command": ["hold"] });
     for (key, value) in settings.as_object().into_iter().flatten() {
         container[key] = value.clone();

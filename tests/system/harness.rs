@@ -14,7 +14,6 @@ mod said;
 
 pub(crate) use certificates::{Authority, Certificate};
 pub(crate) use engine::{docker, identity};
-pub(crate) use engine_proxy::EngineProxy;
 pub(crate) use fleet::{Agent, Fleet};
-pub(crate) use process::{Server, within};
-pub(crate) use said::{Said, plumb};
+pub(crate) use process::within;
+pub(crate) use said::{Running, plumb};

@@ -1,9 +1,12 @@
 //! The incident for which Plumbline exists, and what a build promises since: it says who will act on its result before
 //! anybody does.
 
+use std::io::{BufRead as _, BufReader};
+
 use serde_json::json;
 
-use crate::harness::Fleet;
+use crate::harness::{Fleet, identity};
+use crate::manifests::waiting;
 use crate::tools::{containers_of, inspect};
 
 const RECORDED: [&str; 5] = ["wiki", "mail", "chat", "calendar", "board"];
@@ -22,7 +25,7 @@ impl Six {
         let recorded: Vec<String> = RECORDED.iter().map(|name| fleet.module(name)).collect();
         std::fs::create_dir(fleet.path("modules")).expect("the folder can be written");
         for module in recorded.iter().chain([&forge]) {
-            fleet.write(&format!("modules/{module}.yaml"), manifest(module, "1"));
+            fleet.write(&format!("modules/{module}.yaml"), waiting(module, &[]));
             // That they have hosts does not make a build send them.
             fleet.plumb(["policy", module, "--node", "host-1"]).ended(0);
         }
@@ -42,12 +45,6 @@ impl Six {
             assert_eq!((&shown["latestRevision"], shown.get("applies")), (&json!("1"), None), "{shown}");
         }
     }
-}
-
-fn manifest(module: &str, version: &str) -> String {
-    format!(
-        "name: {module}\ncontainers:\n  app:\n    image: plumbline/sample:{version}\n    command: [hold]\n"
-    )
 }
 
 #[test]
@@ -73,10 +70,8 @@ fn the_first_message_is_the_announcement_and_nothing_was_sent_before_it() {
     let six = Six::new();
     // The agent's first mutating call waits, so whatever has come by then came before it.
     six.fleet.agents[1].engine.hold("POST /containers/create");
-    let mut build = six.fleet.command(["build", "-o", "json", "-f", "modules"]);
-    let mut build = build.stdout(std::process::Stdio::piped()).spawn().expect("plumb was built");
-    let mut lines =
-        std::io::BufRead::lines(std::io::BufReader::new(build.stdout.take().expect("it is piped")));
+    let mut build = six.fleet.spawn(["build", "-o", "json", "-f", "modules"]);
+    let mut lines = BufReader::new(build.stdout()).lines();
     let first = lines.next().expect("there is a first").expect("it can be read");
     let first: serde_json::Value = serde_json::from_str(&first).expect("it is JSON");
     let intents = first["announcement"]["intents"].as_array().expect("it comes first").clone();
@@ -92,7 +87,8 @@ fn the_first_message_is_the_announcement_and_nothing_was_sent_before_it() {
     six.fleet.agents[1].engine.wait_until_held();
     assert_eq!(containers_of(&six.forge), Vec::<String>::new());
     six.fleet.agents[1].engine.release();
-    assert!(lines.all(|line| line.is_ok()) && build.wait().expect("it ends").success());
+    assert!(lines.all(|line| line.is_ok()));
+    build.wait().ended(0);
     assert_eq!(containers_of(&six.forge), [format!("{}-app", six.forge)]);
 }
 
@@ -114,7 +110,7 @@ fn register_only_sends_nothing_whatever_the_policies_say() {
 fn one_invalid_manifest_among_six_registers_and_sends_nothing() {
     let six = Six::new();
     let broken = &six.recorded[2];
-    six.fleet.write(&format!("modules/{broken}.yaml"), manifest(broken, "1").replace("command", "comand"));
+    six.fleet.write(&format!("modules/{broken}.yaml"), waiting(broken, &[]).replace("command", "comand"));
     let file = format!("modules/{broken}.yaml:5:5: containers.app.comand: unknown key");
     six.fleet.plumb(["build", "-f", "modules"]).ended(1).says(&[&file, "did you mean `command`?"]);
     let status = six.fleet.plumb(["status", "-o", "json"]).ended(0).json().remove(0);
@@ -122,4 +118,32 @@ fn one_invalid_manifest_among_six_registers_and_sends_nothing() {
         assert_eq!(module.get("latestRevision"), None, "{module}");
     }
     assert_eq!(containers_of(&six.forge), Vec::<String>::new());
+}
+
+/// The second half of the incident: data moved by a rename, so the old container still holds the right inode, and an
+/// apply that did not compare paths found nothing to do.
+#[test]
+fn a_moved_directory_is_a_change_also_where_the_rename_keeps_its_inode() {
+    let fleet = Fleet::start();
+    let module = fleet.module("moved");
+    let (old, new) = (fleet.path("old"), fleet.path("new"));
+    std::fs::create_dir(&old).expect("the folder can be written");
+    let mount = |source: &std::path::Path| {
+        format!("mounts: [{{type: bind, source: {}, target: /data, read_only: true}}]", source.display())
+    };
+    fleet.register(&module, &waiting(&module, &[&mount(&old)]));
+    fleet.plumb(["push", &module, "--node", "host-1"]).ended(0);
+    let before = identity(&format!("{module}-app"));
+
+    std::fs::rename(&old, &new).expect("it is one file system");
+    fleet.register(&module, &waiting(&module, &[&mount(&new)]));
+    fleet.engine().forget();
+    let said = fleet.plumb(["push", &module]).ended(3);
+    let change =
+        format!("~ containers.app.mounts[/data].source: \"{}\" -> \"{}\"", old.display(), new.display());
+    assert_eq!(said.stdout.matches("[needs recreation]").count(), 1, "{}", said.stdout);
+    said.says(&["REFUSED, nothing was touched", &change]);
+    assert_eq!(fleet.engine().mutations(), [""; 0]);
+    assert_eq!(identity(&format!("{module}-app")), before);
+    assert!(!old.exists(), "an apply does not make host paths");
 }

@@ -1,11 +1,10 @@
 //! P10: whoever is lost — the caller, the connection, the controller — an apply on the host goes on to its end.
 
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{Agent, Fleet, identity, within};
+use crate::harness::{Agent, Fleet, Running, identity, within};
 use crate::manifests::waiting;
 use crate::tools::{containers_of, inspect};
 
@@ -15,7 +14,7 @@ const END: Duration = Duration::from_secs(20);
 struct HalfWay {
     fleet: Fleet,
     module: String,
-    push: Child,
+    push: Running,
     before: serde_json::Value,
 }
 
@@ -29,8 +28,7 @@ impl HalfWay {
         let before = identity(&format!("{module}-app"));
         fleet.register(&module, &waiting(&module, &["dns: [192.0.2.2]"]));
         fleet.engine().hold(call);
-        let mut push = fleet.command(["push", &module, "--recreate"]);
-        let push = push.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("plumb was built");
+        let push = fleet.spawn(["push", &module, "--recreate"]);
         fleet.engine().wait_until_held();
         Self { fleet, module, push, before }
     }
@@ -50,17 +48,10 @@ impl HalfWay {
     }
 }
 
-impl Drop for HalfWay {
-    fn drop(&mut self) {
-        let _ = self.push.kill();
-        let _ = self.push.wait();
-    }
-}
-
 #[test]
 fn a_push_whose_caller_is_killed_is_carried_to_its_end_and_remembered() {
     let mut half_way = HalfWay::at("caller", "POST /containers/create");
-    half_way.push.kill().expect("it runs");
+    half_way.push.kill();
     half_way.assert_it_ends_well();
     half_way.fleet.plumb(["status", &half_way.module]).ended(0).says(&["recreated"]);
 }
@@ -71,11 +62,9 @@ fn a_caller_that_is_killed_at_once_leaves_all_or_nothing() {
     for (number, milliseconds) in [0, 5, 10, 20, 40].into_iter().enumerate() {
         let module = fleet.module(&format!("at-once-{number}"));
         fleet.register(&module, &waiting(&module, &[]));
-        let mut push = fleet.command(["push", &module, "--node", "host-1"]);
-        let mut push = push.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("plumb was built");
+        let mut push = fleet.spawn(["push", &module, "--node", "host-1"]);
         std::thread::sleep(Duration::from_millis(milliseconds));
-        push.kill().expect("it is our child");
-        push.wait().expect("it is our child");
+        push.kill();
         let plan = ["plan", &module, "--node", "host-1", "--exit-code"];
         within(END, "it is done, or was never begun", || {
             let (plan, containers) = (fleet.plumb(plan).code, containers_of(&module).len());
@@ -88,7 +77,7 @@ fn a_caller_that_is_killed_at_once_leaves_all_or_nothing() {
 fn a_controller_that_is_killed_in_the_middle_changes_nothing_on_the_host() {
     let mut half_way = HalfWay::at("controller", "/start");
     half_way.fleet.controller.kill();
-    assert!(!half_way.push.wait().expect("it ends").success(), "the caller hears of it");
+    half_way.push.wait().ended(1).says(&["cannot be reached"]);
     half_way.fleet.controller.start_again();
     half_way.assert_it_ends_well();
     // Sending it again finds everything done.
@@ -119,7 +108,29 @@ fn an_agent_that_is_asked_to_end_finishes_what_it_applies() {
     });
     half_way.fleet.agents[0].server.start_again();
     let container = format!("{}-app", half_way.module);
-    assert_eq!(containers_of(&half_way.module), [container.clone()]);
+    assert_eq!(containers_of(&half_way.module), std::slice::from_ref(&container));
     assert_eq!(inspect(&container)["HostConfig"]["Dns"], json!(["192.0.2.2"]));
     half_way.fleet.plumb(["plan", &half_way.module, "--exit-code"]).ended(0).says(&["unchanged"]);
+}
+
+#[test]
+fn an_agent_that_is_killed_while_it_creates_is_asked_again_when_it_is_back() {
+    // The engine has carried out the call of which the agent never heard; and that call was lost.
+    for (name, call) in [("created", "/start"), ("not-created", "POST /containers/create")] {
+        let mut fleet = Fleet::start();
+        let module = fleet.module(name);
+        fleet.register(&module, &waiting(&module, &[]));
+        fleet.engine().hold(call);
+        let mut push = fleet.spawn(["push", &module, "--node", "host-1"]);
+        fleet.engine().wait_until_held();
+        let agent = &mut fleet.agents[0];
+        agent.server.kill();
+        agent.engine.stop();
+        agent.engine.start_again();
+        agent.server.start_again();
+        push.wait().ended(0).says(&["applied"]);
+        assert_eq!(inspect(&format!("{module}-app"))["State"]["Running"], true);
+        assert_eq!(containers_of(&module).len(), 1);
+        fleet.plumb(["plan", &module, "--exit-code"]).ended(0).says(&["unchanged"]);
+    }
 }

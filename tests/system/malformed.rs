@@ -33,7 +33,8 @@ fn alias_bomb() -> Vec<u8> {
     let mut bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for pair in ["ab", "bc", "cd", "de", "ef", "fg", "gh", "hi"] {
         let (from, to) = pair.split_at(1);
-        bomb += &format!("{to}: &{to} [{}]\n", [format!("*{from}").as_str(); 9].join(", "));
+        let entries = [format!("*{from}").as_str(); 9].join(", ");
+        bomb.extend([to, ": &", to, " [", &entries, "]\n"]);
     }
     bomb.into_bytes()
 }

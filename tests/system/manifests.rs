@@ -5,7 +5,7 @@ pub(crate) fn waiting(module: &str, lines: &[&str]) -> String {
     let mut text =
         format!("name: {module}\ncontainers:\n  app:\n    image: plumbline/sample:1\n    command: [hold]\n");
     for line in lines {
-        text += &format!("    {line}\n");
+        text.extend(["    ", line, "\n"]);
     }
     text
 }

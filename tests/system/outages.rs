@@ -1,9 +1,6 @@
 //! What is stopped is named, with what to check; and when it is back, the same command works.
 
-use std::process::Stdio;
 use std::time::Duration;
-
-use serde_json::Value;
 
 use crate::harness::{Fleet, docker, identity};
 use crate::manifests::waiting;
@@ -133,6 +130,32 @@ fn an_agent_that_was_killed_is_dialled_anew() {
 }
 
 #[test]
+fn an_agent_that_hangs_is_named_in_time() {
+    let usual = Usual::new("hung-agent");
+    let plan = ["plan", &usual.module];
+    usual.fleet.agents[0].server.suspend();
+    // Over the connection that is there, and over a new one.
+    for _ in 0..2 {
+        let said = usual.fleet.plumb(plan).ended(1);
+        assert!(said.took < PATIENCE, "{:?}", said.took);
+        said.says(&["agent of node host-1 at", &usual.address, "overloaded"]);
+    }
+    usual.fleet.agents[0].server.resume();
+    usual.fleet.plumb(plan).ended(0).says(&["unchanged"]);
+}
+
+#[test]
+fn an_engine_that_hangs_is_named_in_time() {
+    let usual = Usual::new("hung-engine");
+    usual.fleet.engine().hold("GET /version");
+    let said = usual.fleet.plumb(["node", "list"]).ended(0);
+    assert!(said.took < PATIENCE, "{:?}", said.took);
+    said.says(&["host-1", "engine down", "the Docker engine did not answer", "check whether dockerd hangs"]);
+    usual.fleet.engine().release();
+    usual.fleet.plumb(["node", "list"]).ended(0).says(&["ready"]);
+}
+
+#[test]
 fn one_host_that_does_not_answer_keeps_no_other_waiting() {
     let fleet = Fleet::of(2);
     let module = fleet.module("beside");
@@ -140,12 +163,10 @@ fn one_host_that_does_not_answer_keeps_no_other_waiting() {
     // It takes connections, and says nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
     let address = silent.local_addr().expect("it has one").to_string();
-    let mut add = fleet.command(["node", "add", "host-3", &address, "-o", "json"]);
-    let add = add.stdout(Stdio::piped()).spawn().expect("plumb was built");
+    let mut add = fleet.spawn(["node", "add", "host-3", &address, "-o", "json"]);
     let said = fleet.plumb(["plan", &module, "--node", "host-2"]).ended(0);
     assert!(said.took < Duration::from_secs(2), "{:?}", said.took);
-    let added = add.wait_with_output().expect("it ends").stdout;
-    let added: Value = serde_json::from_slice(&added).expect("it is JSON");
+    let added = add.wait().ended(0).json().remove(0);
     assert_eq!(added["node"]["reachability"], "REACHABILITY_AGENT_UNREACHABLE", "{added}");
     assert!(added["node"]["detail"].as_str().is_some_and(|detail| detail.contains(&address)), "{added}");
 

@@ -1,6 +1,6 @@
 //! `plumb up`: one host, no set-up.
 
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -79,25 +79,20 @@ fn a_second_one_on_the_same_data_says_what_to_do() {
     host.write("first.yaml", waiting(&first, &[]));
     host.write("second.yaml", waiting(&second, &[]));
     let socket = host.path("host-1.sock").display().to_string();
-    let up =
-        |file: &str| -> Command { host.command(["up", "-f", file, "--data-dir", "up", "--engine", &socket]) };
+    let up = |file: &'static str| ["up", "-f", file, "--data-dir", "up", "--engine", &socket];
     host.engine().hold("POST /containers/create");
-    let mut at_work =
-        up("first.yaml").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("plumb was built");
+    let mut at_work = host.spawn(up("first.yaml"));
     host.engine().wait_until_held();
-    let refused = up("second.yaml").output().expect("plumb was built");
-    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let refused = host.plumb(up("second.yaml")).ended(1).says(&["--data-dir"]);
     host.engine().release();
-    assert_eq!(refused.status.code(), Some(1), "{stderr}");
     // Whichever of its two servers says it.
-    let in_use =
-        stderr.contains("another agent uses the data directory") || stderr.contains("is in use by process");
-    assert!(in_use && stderr.contains("--data-dir"), "{stderr}");
+    let in_use = ["another agent uses the data directory", "is in use by process"];
+    assert!(in_use.iter().any(|words| refused.stderr.contains(words)), "{refused:?}");
     assert_eq!(containers_of(&second), Vec::<String>::new());
 
-    assert!(at_work.wait().expect("it ends").success(), "the first one is not disturbed");
+    at_work.wait().ended(0).says(&["applied"]);
     assert_eq!(containers_of(&first).len(), 1);
-    assert!(up("second.yaml").status().expect("plumb was built").success(), "now it is free");
+    host.plumb(up("second.yaml")).ended(0).says(&["applied"]);
 }
 
 #[test]
@@ -110,24 +105,14 @@ fn one_that_is_interrupted_finishes_what_it_began() {
     host.plumb(up).ended(0);
     host.write("module.yaml", waiting(&module, &["dns: [192.0.2.2]"]));
     host.engine().hold("/rename");
-    let mut interrupted = host.command(up);
-    let interrupted =
-        interrupted.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("plumb was built");
+    let mut interrupted = host.spawn(up);
     host.engine().wait_until_held();
-    // As from Ctrl-C.
-    let sent = Command::new("kill").args(["-INT", &interrupted.id().to_string()]).status();
-    assert!(sent.expect("kill is there").success());
+    interrupted.interrupt();
     std::thread::sleep(Duration::from_millis(300));
     host.engine().release();
-    let said = interrupted.wait_with_output().expect("it ends");
-    let stderr = String::from_utf8_lossy(&said.stderr);
-    assert_eq!(said.status.code(), Some(1), "{stderr}");
-    assert!(
-        stderr.contains("finishing what is being applied") && stderr.contains("interrupted: "),
-        "{stderr}"
-    );
+    interrupted.wait().ended(1).says(&["finishing what is being applied", "interrupted: "]);
     let container = format!("{module}-app");
-    assert_eq!(containers_of(&module), [container.clone()], "what was begun is finished");
+    assert_eq!(containers_of(&module), std::slice::from_ref(&container), "what was begun is finished");
     assert_eq!(inspect(&container)["HostConfig"]["Dns"], json!(["192.0.2.2"]));
     host.plumb(up).ended(0).says(&["unchanged"]);
 }

@@ -36,6 +36,14 @@ pub enum ApplyError {
         /// The last one applied.
         last: u64,
     },
+    /// What shall be mounted is not there.
+    #[error(
+        "the bind source path does not exist: {path} (as this agent sees the host); make it, or mend the declaration"
+    )]
+    MissingSource {
+        /// The host path.
+        path: String,
+    },
     /// There is no such container.
     #[error("there is no container {name} on this host: see `docker ps -a`")]
     NoContainer {
@@ -99,6 +107,7 @@ impl ApplyError {
             )
             | Self::OlderRevision { .. }
             | Self::OwnedElsewhere { .. }
+            | Self::MissingSource { .. }
             | Self::NotUp { .. }
             | Self::NotDone(_) => Code::FailedPrecondition,
             Self::Engine(EngineError::Malformed { .. }) | Self::Form(_) | Self::State(_) => Code::Internal,
@@ -134,6 +143,7 @@ impl ApplyError {
             Self::State(_) => "AGENT_STATE",
             Self::Circle(_) | Self::Invalid(_) => "INVALID_MODULE",
             Self::OlderRevision { .. } => "OLDER_REVISION",
+            Self::MissingSource { .. } => "MISSING_BIND_SOURCE",
             Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
             Self::Step { source, .. } => source.reason(),

@@ -198,6 +198,13 @@ impl Executor<'_> {
 
     /// Creates a container and attaches it to all its networks. If that fails, nothing is left of it.
     pub(super) async fn make(&self, name: &str, body: &Body) -> Result<String, ApplyError> {
+        for bind in body.create["HostConfig"]["Binds"].as_array().into_iter().flatten() {
+            // In this form an engine makes a missing source, empty, at every start.
+            let source = bind.as_str().and_then(|bind| bind.split(':').next()).unwrap_or_default();
+            if !std::path::Path::new(source).exists() {
+                return Err(ApplyError::MissingSource { path: source.to_owned() });
+            }
+        }
         let id = self.engine.create_container(name, body.platform.as_deref(), &body.create).await?;
         for (network, endpoint) in &body.connect {
             if let Err(error) = self.engine.connect(network, &id, endpoint).await {

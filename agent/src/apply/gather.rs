@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plumbline::catalogue::{Path, container_descriptor};
 use plumbline::diff::{Comparison, LeafChange, diff};
 use plumbline::normal::normalise;
-use plumbline::order::{container_order, shared_namespaces};
+use plumbline::order::{bound_to, container_order};
 use plumbline::plan::{Facts, Standing};
 use plumbline::proto::v1::{ContainerSpec, ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, ReflectMessage as _};
@@ -94,7 +94,7 @@ pub async fn gather(
         let observed = ours.remove(&key);
         let resolved = resolve(&key, container, &names);
         let mut gathered = gather_container(reader, state, host, spec, &key, resolved, observed).await?;
-        gathered.facts.shares = shared_namespaces(container);
+        gathered.facts.bound_to = bound_to(spec, container);
         objects.push(gathered);
     }
     objects.extend(left_over.into_iter().map(|(key, observed)| left_over_object(key, observed)));
@@ -242,7 +242,7 @@ pub(super) async fn gather_container(
         down: observed.as_ref().is_some_and(|observed| !observed.running && !observed.is_finished()),
         removes_itself: observed.as_ref().is_some_and(Observed::removes_itself),
         image_missing: image_id.is_none() && pull_policy == "never",
-        shares: std::collections::BTreeSet::new(),
+        bound_to: std::collections::BTreeSet::new(),
     };
     let object = ContainerObject { declared, desired: wanted, observed, image_id, image, pull_policy };
     Ok(Gathered { facts, detail: Detail::Container(Box::new(object)) })
@@ -276,7 +276,7 @@ fn left_over_object(key: String, observed: Observed) -> Gathered {
         down: false,
         removes_itself: false,
         image_missing: false,
-        shares: std::collections::BTreeSet::new(),
+        bound_to: std::collections::BTreeSet::new(),
     };
     Gathered { facts, detail: Detail::LeftOver(Box::new(observed)) }
 }

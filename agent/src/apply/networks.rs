@@ -162,7 +162,7 @@ impl Simple<'_> {
             down: false,
             removes_itself: false,
             image_missing: false,
-            shares: std::collections::BTreeSet::new(),
+            bound_to: std::collections::BTreeSet::new(),
         };
         let create = self.body(host, module);
         let desired = serde_json::to_value(&declared).unwrap_or_default();

@@ -127,12 +127,7 @@ impl Undo {
             Self::Update(body) => executor.engine.update(id, &body).await?,
             Self::Rename(name) => executor.engine.rename(id, &name).await?,
             Self::Network(network, before) => {
-                // A refused connect leaves an endpoint without an address, on which the next start fails.
-                if let Err(error) = executor.engine.disconnect(&network, id).await
-                    && !matches!(error.status(), Some(404 | 403 | 500))
-                {
-                    return Err(error.into());
-                }
+                clear_endpoint(executor, &network, id).await?;
                 if let Some(endpoint) = before {
                     executor.engine.connect(&network, id, &endpoint).await?;
                 }
@@ -140,4 +135,24 @@ impl Undo {
         }
         Ok(())
     }
+}
+
+/// Takes a network away from a container, also the endpoint without an address that a refused connect leaves behind, on
+/// which the container's next start would fail. Engine 20.10 does not disconnect such an endpoint (500, "is not
+/// connected"), not even by force; one that was connected with any address it does.
+async fn clear_endpoint(executor: &Executor<'_>, network: &str, id: &str) -> Result<(), ApplyError> {
+    let (engine, is_attached) = (executor.engine, || async {
+        let inspect = executor.engine.container(id).await?.unwrap_or_default();
+        Ok::<bool, ApplyError>(inspect["NetworkSettings"]["Networks"].get(network).is_some())
+    });
+    if !is_attached().await? {
+        return Ok(());
+    }
+    let disconnected = engine.disconnect(network, id).await;
+    if is_attached().await? {
+        tracing::info!(network, container = id, ?disconnected, "clearing what a refused connect left");
+        engine.connect(network, id, &serde_json::json!({})).await?;
+        engine.disconnect(network, id).await?;
+    }
+    Ok(())
 }

@@ -7,6 +7,12 @@ use serde_json::{Map, Value as Json, json};
 pub(super) fn merge(inspect: &Json) -> Json {
     let host = &inspect["HostConfig"];
     let mut mounts: Vec<Json> = host["Mounts"].as_array().cloned().unwrap_or_default();
+    for mount in &mut mounts {
+        // Engine 28.5 marks the anonymous volumes that it makes for a mount with labels.
+        if let Some(labels) = mount.pointer_mut("/VolumeOptions/Labels").and_then(Json::as_object_mut) {
+            labels.remove("com.docker.volume.anonymous");
+        }
+    }
     for bind in host["Binds"].as_array().into_iter().flatten().filter_map(Json::as_str) {
         mounts.push(read_bind(bind));
     }

@@ -132,6 +132,10 @@ fn reshape(
         if json["Config"]["Hostname"] == short_id || host_name_taken {
             json["Config"]["Hostname"] = Json::Null;
         }
+        if mode.starts_with("container:") {
+            // Copied from the container that owns the namespace.
+            json["Config"]["Domainname"] = Json::Null;
+        }
         let (set, unset) = environment(&json["Config"]["Env"]);
         json["Config"]["Env"] = Json::Object(set);
         json["Config"]["Env[]"] = Json::Array(unset);

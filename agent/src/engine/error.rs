@@ -18,7 +18,9 @@ pub enum EngineError {
         reason: String,
     },
     /// The engine accepted the call and did not answer in time. Whether it took effect is not known.
-    #[error("the Docker engine did not answer {call} within {deadline:?}")]
+    #[error(
+        "the Docker engine did not answer {call} within {deadline:?}: check whether dockerd hangs or its host is overloaded"
+    )]
     TimedOut {
         /// Method and path.
         call: String,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use http::Method;
 use plumbline::catalogue::ApiVersion;
 use serde_json::{Value as Json, json};
 
@@ -25,6 +26,9 @@ pub struct EngineReader {
     pub(super) http: Http,
     known: Arc<Mutex<Option<(Instant, Version)>>>,
 }
+
+/// How long an engine may take to say anything at all.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How long the engine's version is taken for granted.
 const VERSION_KEPT: Duration = Duration::from_secs(5);
@@ -58,7 +62,7 @@ impl EngineReader {
 
     /// Asks for the version now, whatever is known: an answer says that the engine answers.
     pub async fn ask_version(&self) -> Result<Version, EngineError> {
-        let answer = self.http.get("/version").await?;
+        let answer = self.http.call(Method::GET, "/version", None, ANSWER_DEADLINE).await?;
         let text = |name: &str| answer.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
         let newest: ApiVersion = text("ApiVersion")
             .parse()

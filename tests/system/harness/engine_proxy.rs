@@ -42,10 +42,12 @@ impl EngineProxy {
         proxy
     }
 
-    /// Stops the engine, as far as the agent can tell.
+    /// Stops the engine, as far as the agent can tell. A call that is held back is lost.
     pub(crate) fn stop(&self) {
         let mut inner = self.shared.lock();
         inner.stopped = true;
+        inner.hold = None;
+        self.shared.changed.notify_all();
         for connection in inner.connections.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
@@ -106,7 +108,6 @@ impl EngineProxy {
 
 impl Drop for EngineProxy {
     fn drop(&mut self) {
-        self.release();
         self.stop();
     }
 }
@@ -153,14 +154,16 @@ impl Shared {
         let length = length.map_or(0, |length| length.trim().parse().expect("a length is a number"));
         let mut body = vec![0; length];
         requests.read_exact(&mut body)?;
-        self.count(call_of(&head));
+        if !self.count(call_of(&head)) {
+            return Ok(false);
+        }
         engine.write_all(head.as_bytes())?;
         engine.write_all(&body)?;
         Ok(true)
     }
 
-    /// Counts a call, and holds it back if that is meant.
-    fn count(&self, call: String) {
+    /// Counts a call, and holds it back if that is meant; false if it must not go on.
+    fn count(&self, call: String) -> bool {
         let mut inner = self.lock();
         let held = inner.hold.as_ref().is_some_and(|hold| call.contains(hold)) && !inner.holding;
         inner.calls.push(call);
@@ -168,8 +171,10 @@ impl Shared {
             inner.holding = true;
             self.changed.notify_all();
             let wait = self.changed.wait_while(inner, |inner| inner.hold.is_some());
-            wait.unwrap_or_else(PoisonError::into_inner).holding = false;
+            inner = wait.unwrap_or_else(PoisonError::into_inner);
+            inner.holding = false;
         }
+        !inner.stopped
     }
 }
 

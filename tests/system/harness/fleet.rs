@@ -13,7 +13,7 @@ use super::certificates::{Authority, Certificate, utf8};
 use super::engine::remove_all;
 use super::engine_proxy::EngineProxy;
 use super::process::Server;
-use super::said::{Said, command};
+use super::said::{Running, Said, command};
 use crate::tools::{run, workspace};
 
 /// An agent, and the way to its engine.
@@ -113,6 +113,11 @@ impl Fleet {
         Said::of(&mut self.command(arguments), "")
     }
 
+    /// Starts `plumb` as the operator, beside the test.
+    pub(crate) fn spawn<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Running {
+        Running::start(&mut self.command(arguments))
+    }
+
     /// The command that [`Self::plumb`] runs.
     pub(crate) fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
         let mut plumb = command();
@@ -165,6 +170,7 @@ impl Drop for Fleet {
         self.controller.kill();
         for agent in &mut self.agents {
             agent.server.kill();
+            agent.engine.stop();
         }
         remove_all(&self.own);
     }

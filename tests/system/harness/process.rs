@@ -88,10 +88,20 @@ impl Server {
         }
     }
 
+    /// Makes it hang.
+    pub(crate) fn suspend(&self) {
+        signal(self.child.as_ref().expect("it runs"), "-STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        signal(self.child.as_ref().expect("it runs"), "-CONT");
+    }
+
     /// Asks it to end, as a service manager does, and waits.
     pub(crate) fn stop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        terminate(&child);
+        signal(&child, "-TERM");
         let give_up = Instant::now() + PATIENCE;
         while child.try_wait().expect("it is our child").is_none() {
             assert!(Instant::now() < give_up || child.kill().is_err(), "it does not end: {}", self.log());
@@ -106,8 +116,8 @@ impl Drop for Server {
     }
 }
 
-fn terminate(child: &Child) {
-    let sent = Command::new("kill").arg(child.id().to_string()).status().expect("kill is there");
+fn signal(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill is there");
     assert!(sent.success(), "it had ended");
 }
 

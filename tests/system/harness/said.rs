@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -45,6 +45,52 @@ pub(crate) fn plumb(arguments: &[impl AsRef<OsStr>]) -> Said {
     Said::of(command().args(arguments), "")
 }
 
+/// A run of `plumb` that goes on beside the test. It ends with the test, also when that fails.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Option<Child>,
+    started: Instant,
+}
+
+impl Running {
+    pub(super) fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { started: Instant::now(), child: Some(command.spawn().expect("plumb was built")) }
+    }
+
+    /// What it prints from now on, for a test that reads along.
+    pub(crate) fn stdout(&mut self) -> ChildStdout {
+        self.child.as_mut().and_then(|child| child.stdout.take()).expect("it is taken once")
+    }
+
+    /// As from Ctrl-C.
+    pub(crate) fn interrupt(&self) {
+        let id = self.child.as_ref().map(Child::id).expect("it runs").to_string();
+        let sent = Command::new("kill").args(["-INT", &id]).status().expect("kill is there");
+        assert!(sent.success(), "it had ended");
+    }
+
+    /// Ends it without a word.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> Said {
+        let child = self.child.take().expect("it runs");
+        Said::after(child, self.started)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
 impl Said {
     pub(super) fn of(command: &mut Command, input: &str) -> Self {
         let started = Instant::now();
@@ -54,6 +100,10 @@ impl Said {
         // A program that does not read its input may be gone already.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
+        Self::after(child, started)
+    }
+
+    fn after(child: Child, started: Instant) -> Self {
         let output = child.wait_with_output().expect("it can be waited for");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Self {

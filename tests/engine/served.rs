@@ -1,0 +1,206 @@
+//! The same host behind its server: the agent in this process, asked over mutual TLS, with a proxy before the engine.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use plumbline::proto::v1::agent_service_client::AgentServiceClient;
+use plumbline::proto::v1::apply_response::Event;
+use plumbline::proto::v1::value::Kind;
+use plumbline::proto::v1::{
+    Action, AdoptRequest, AdoptResponse, ApplyRequest, ApplyResponse, Change, Failure, ModuleResult,
+    ModuleSpec, ObserveRequest, ObserveResponse, PlanRequest, RecreatePolicy, Value,
+};
+use plumbline::tls::{Authority, Identity, Role, Timeouts, agent_host_name, connect};
+use plumbline_agent::server::serve_agent;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tonic::transport::Channel;
+
+use crate::proxy::Proxy;
+use crate::site::{Site, changes, object};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A host whose agent is asked from outside. `site` gives names and looks at the engine; its own state is not used.
+pub(crate) struct Served {
+    pub(crate) site: Site,
+    pub(crate) engine: Proxy,
+    pub(crate) channel: Channel,
+    /// The agent ends when this is dropped.
+    _running: oneshot::Sender<()>,
+    _folder: tempfile::TempDir,
+}
+
+impl Served {
+    /// A host for the test of this name.
+    pub(crate) async fn new(test: &str) -> Self {
+        let site = Site::new(test).await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let authority = Authority::init(&folder.path().join("ca"), "test").expect("an authority");
+        let identity = |role, name: &str| {
+            let issued = authority.issue(role, name, &[], HOUR).expect("a certificate");
+            let paths = issued.write(&folder.path().join(name), false).expect("it can be written");
+            Identity::load(&paths.ca, &paths.certificate, &paths.key).expect("it can be read")
+        };
+        let (agent, controller) = (identity(Role::Agent, "host"), identity(Role::Controller, "main"));
+        let socket = folder.path().join("engine.sock");
+        let engine = Proxy::listen(&socket);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let (running, ended) = oneshot::channel::<()>();
+        let data = folder.path().join("data");
+        tokio::spawn(async move {
+            let ended = async { drop(ended.await) };
+            serve_agent(listener, &socket, &data, &agent, ended).await.expect("the agent serves");
+        });
+        let host = agent_host_name("host");
+        let channel =
+            connect(&address, &host, &controller, &Timeouts::default()).await.expect("a connection");
+        Self { site, engine, channel, _running: running, _folder: folder }
+    }
+
+    pub(crate) fn client(&self) -> AgentServiceClient<Channel> {
+        AgentServiceClient::new(self.channel.clone())
+    }
+
+    /// The name of the container `c` at the engine.
+    pub(crate) fn container(&self) -> String {
+        format!("{}-c", self.site.name)
+    }
+
+    pub(crate) async fn plan(&self, spec: &ModuleSpec) -> ModuleResult {
+        let request = PlanRequest { spec: Some(spec.clone()), ..PlanRequest::default() };
+        let answer = self.client().plan(request).await.expect("a plan");
+        answer.into_inner().result.expect("a plan has a result")
+    }
+
+    /// An apply under an id of its own.
+    pub(crate) fn request(&self, id: &str, spec: &ModuleSpec, allow: bool) -> ApplyRequest {
+        let recreate = if allow { RecreatePolicy::Allow } else { RecreatePolicy::Refuse };
+        ApplyRequest {
+            operation_id: format!("{}-{id}", self.site.name),
+            spec: Some(spec.clone()),
+            recreate: recreate.into(),
+            ..ApplyRequest::default()
+        }
+    }
+
+    /// All events of one apply.
+    pub(crate) async fn events(&self, request: ApplyRequest) -> Vec<ApplyResponse> {
+        let stream = self.client().apply(tokio_stream::once(request)).await.expect("the stream opens");
+        let mut stream = stream.into_inner();
+        let mut events = Vec::new();
+        while let Some(event) = stream.message().await.expect("an event") {
+            events.push(event);
+        }
+        events
+    }
+
+    async fn end(&self, spec: &ModuleSpec, allow: bool) -> Option<Event> {
+        let id = uuid::Uuid::new_v4().to_string();
+        self.events(self.request(&id, spec, allow)).await.pop().expect("an apply has an end").event
+    }
+
+    /// Applies, expecting a result.
+    pub(crate) async fn apply(&self, spec: &ModuleSpec, allow: bool) -> ModuleResult {
+        match self.end(spec, allow).await {
+            Some(Event::Result(result)) => result,
+            other => panic!("the apply did not end well: {other:?}"),
+        }
+    }
+
+    /// Applies with permission to recreate, expecting a failure.
+    pub(crate) async fn fails(&self, spec: &ModuleSpec) -> Failure {
+        match self.end(spec, true).await {
+            Some(Event::Failure(failure)) => failure,
+            other => panic!("the apply did not fail: {other:?}"),
+        }
+    }
+
+    /// Nothing differs, and an apply does nothing, by the answers and by the calls.
+    #[track_caller]
+    pub(crate) fn settled<'a>(&'a self, spec: &'a ModuleSpec) -> impl Future<Output = ()> + 'a {
+        let caller = std::panic::Location::caller();
+        async move {
+            self.engine.take_mutations();
+            let result = self.apply(spec, true).await;
+            for object in &result.objects {
+                assert_eq!(object.action(), Action::Unchanged, "{caller}: {} {object:?}", object.key);
+                assert_eq!(lines(&changes(object)), [""; 0], "{caller}");
+            }
+            assert_eq!(self.engine.take_mutations(), [""; 0], "{caller}");
+        }
+    }
+
+    /// What differs on the container `c`, a line a leaf.
+    pub(crate) async fn differs(&self, spec: &ModuleSpec) -> Vec<String> {
+        lines(&changes(object(&self.plan(spec).await, "c")))
+    }
+
+    pub(crate) async fn observe(&self, container: &str) -> ObserveResponse {
+        let request = ObserveRequest { container: container.to_owned() };
+        self.client().observe(request).await.expect("it is there").into_inner()
+    }
+
+    pub(crate) async fn adopt(&self, container: &str, spec: &ModuleSpec) -> AdoptResponse {
+        let key = spec.containers.keys().next().expect("a container").clone();
+        let request = AdoptRequest {
+            container: container.to_owned(),
+            spec: Some(spec.clone()),
+            key,
+            ..AdoptRequest::default()
+        };
+        self.client().adopt(request).await.expect("it can be compared").into_inner()
+    }
+}
+
+/// The first of three ports of this host that nobody has, one after the other.
+pub(crate) fn free_ports() -> u16 {
+    let free = |port: &u16| {
+        let taken = |port: u16| std::net::TcpListener::bind(("0.0.0.0", port)).is_err();
+        !(*port..=port + 2).any(taken)
+    };
+    let first =
+        20_000 + u16::try_from(std::process::id() % 1000).expect("it is below 1000") * 10 + own_number();
+    (first..32_000).step_by(10).find(free).expect("three free ports")
+}
+
+/// The first three parts of addresses in a network of 256 that no other test has.
+pub(crate) fn own_subnet() -> String {
+    let number = std::process::id().wrapping_mul(7).wrapping_add(own_number().into());
+    format!("10.{}.{}", 64 + number / 256 % 64, number % 256)
+}
+
+/// Another one for each call in this process.
+fn own_number() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    NEXT.fetch_add(3, Ordering::Relaxed)
+}
+
+/// Changes, a line each: `dns: [192.0.2.1] -> absent (RECREATE, DECLARED)`, with the path below the object.
+pub(crate) fn lines(changes: &[Change]) -> Vec<String> {
+    let line = |change: &Change| {
+        let path = change.path_text.splitn(3, '.').nth(2).unwrap_or(&change.path_text);
+        let (before, after) = (words(change.before.as_ref()), words(change.after.as_ref()));
+        let (consequence, cause) = (change.consequence().as_str_name(), change.cause().as_str_name());
+        let consequence = consequence.trim_start_matches("CONSEQUENCE_");
+        format!("{path}: {before} -> {after} ({consequence}, {})", cause.trim_start_matches("CAUSE_"))
+    };
+    changes.iter().map(line).collect()
+}
+
+fn words(value: Option<&Value>) -> String {
+    match value.and_then(|value| value.kind.as_ref()) {
+        None => "NOTHING".to_owned(),
+        Some(Kind::Absent(_)) => "absent".to_owned(),
+        Some(Kind::BoolValue(value)) => value.to_string(),
+        Some(Kind::Int64Value(value)) => value.to_string(),
+        Some(Kind::Uint64Value(value)) => value.to_string(),
+        Some(Kind::DoubleValue(value)) => value.to_string(),
+        Some(Kind::StringValue(value)) => value.clone(),
+        Some(Kind::BytesValue(value)) => format!("{value:?}"),
+        Some(Kind::DurationValue(value)) => value.to_string(),
+        Some(Kind::ListValue(list)) => format!("[{}]", list.values.join(", ")),
+        Some(Kind::SecretValue(_)) => "secret".to_owned(),
+    }
+}
