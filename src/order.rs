@@ -41,6 +41,12 @@ fn references(container: &ContainerSpec) -> impl Iterator<Item = String> {
     names.map(|text| first_part(text).to_owned()).chain(shared_namespaces(container))
 }
 
+/// The containers that this one names where the engine shows a name whatever was sent: shared namespaces and links.
+pub fn mentioned(container: &ContainerSpec) -> BTreeSet<String> {
+    let links = container.links.iter().map(|text| first_part(text).to_owned());
+    links.chain(shared_namespaces(container)).collect()
+}
+
 fn shared_namespaces(container: &ContainerSpec) -> impl Iterator<Item = String> {
     [&container.network_mode, &container.ipc, &container.pid, &container.cgroup_container]
         .into_iter()

@@ -24,8 +24,9 @@ async fn h05_set_empty_and_absent_are_three_states() {
     let specs = states.map(|environment| host.site.holding(&json!({ "environment": environment })));
     for (index, spec) in specs.iter().enumerate() {
         host.apply(spec, true).await;
-        let entries = host.site.inspect("c").await["Config"]["Env"].clone();
-        assert_eq!(entries, [json!(["V=x"]), json!(["V="]), json!([])][index]);
+        let inspect = host.site.inspect("c").await;
+        let entries: Vec<&Json> = inspect["Config"]["Env"].as_array().into_iter().flatten().collect();
+        assert_eq!(entries, [&["V=x"][..], &["V="], &[]][index]);
         for (other, spec) in specs.iter().enumerate() {
             let words = host.differs(spec).await;
             let value = |index: usize| if index == 2 { "absent" } else { "secret" };
@@ -182,7 +183,7 @@ async fn h22_h33_a_generated_hardware_address_is_no_change_and_is_not_kept() {
     let spec = |label: &str| {
         host.site.module(json!({
             "networks": { "lan": {} },
-            "containers": { "c": hold(&json!({ "labels": { "edit": label }, "networks": { "lan": {} } })) }
+            "containers": { "c": hold(&json!({ "labels": { "edit": label }, "restart": "always", "networks": { "lan": {} } })) }
         }))
     };
     host.apply(&spec("1"), false).await;
@@ -259,5 +260,6 @@ async fn h40_a_link_leads_to_the_recreated_container() {
     host.settled(&with_links(&host, "2")).await;
     let links = host.site.inspect("c").await["HostConfig"]["Links"].as_array().map(Vec::len);
     assert_eq!(links, Some(2));
-    assert_eq!(docker(&["exec", &host.container(), "ping", "-c", "1", "-W", "2", "one"]).lines().count(), 5);
+    let said = docker(&["exec", &host.container(), "ping", "-c", "1", "-W", "2", "one"]);
+    assert!(said.contains(" 0% packet loss"), "{said}");
 }

@@ -141,7 +141,7 @@ async fn h12_a_toggled_init_is_one_change() {
 async fn h11_dns_and_address_are_two_changes_of_which_the_address_is_in_place() {
     let host = Served::new("onestatic").await;
     let subnet = own_subnet();
-    let (first, &second) = (format!("{subnet}.10"), format!("{subnet}.11"));
+    let (first, second) = (format!("{subnet}.10"), format!("{subnet}.11"));
     let declare = |dns: &str, address: &str| {
         host.site.module(json!({
             "networks": { "lan": { "ipam": { "config": [{ "subnet": format!("{subnet}.0/24") }] } } },
@@ -172,13 +172,13 @@ async fn h11_dns_and_address_are_two_changes_of_which_the_address_is_in_place() 
     let result = host.apply(&address_alone, false).await;
     assert_eq!((result.outcome(), result.action()), (Outcome::Applied, Action::Updated));
     let new = host.site.inspect("c").await;
-    assert_eq!(address_of(&new), &second);
+    assert_eq!(address_of(&new), second);
     assert_eq!((&new["Id"], &new["State"]["Pid"]), (&old["Id"], &old["State"]["Pid"]), "the same process");
     host.settled(&address_alone).await;
 
     let refused = host.apply(&both, false).await;
     assert_eq!(refused.outcome(), Outcome::RefusedNeedsRecreation);
     assert_eq!(host.apply(&both, true).await.outcome(), Outcome::Recreated);
-    assert_eq!(address_of(&host.site.inspect("c").await), &second);
+    assert_eq!(address_of(&host.site.inspect("c").await), second);
     host.settled(&both).await;
 }

@@ -105,7 +105,8 @@ impl Served {
     pub(crate) async fn apply(&self, spec: &ModuleSpec, allow: bool) -> ModuleResult {
         match self.end(spec, allow).await {
             Some(Event::Result(result)) => result,
-            other => panic!("the apply did not end well: {other:?}"),
+            Some(Event::Failure(failure)) => panic!("the apply failed: {}", failure.message),
+            other => panic!("the apply has no end: {other:?}"),
         }
     }
 

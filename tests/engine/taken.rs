@@ -89,7 +89,7 @@ async fn binds_tmpfs_and_a_read_only_root() {
     let (plain, read_only) = (format!("{folder}:/data"), format!("{folder}:/conf/:ro"));
     let typed = format!("type=bind,source={folder},target=/typed,bind-propagation=private");
     let options = ["-v", &plain, "-v", &read_only, "--mount", &typed, "--tmpfs", "/run:size=10m,mode=1770"];
-    let memory = ["--mount", "type=tmpfs,target=/cache,tmpfs-size=1048576,tmpfs-mode=448"];
+    let memory = ["--mount", "type=tmpfs,target=/cache,tmpfs-size=1048576,tmpfs-mode=0700"];
     let options = [&options[..], &memory, &["--read-only", "--shm-size", "32m"]].concat();
     let declares = ["command", "image", "mounts", "read_only", "shm_size", "tmpfs"];
     take_on(&host, &options, SAMPLE, &["hold"], &declares).await;

@@ -4,10 +4,10 @@ use plumbline::plan::{Decision, Standing, decide};
 use plumbline::proto::v1::{Action, ModuleSpec};
 use plumbline::proto::v1::{AdoptRequest, AdoptResponse, ObjectKind};
 
-use super::gather::gather_container;
+use super::gather::{gather_container, names};
 use super::run::valid;
 use super::{ApplyError, Detail, Host, module_result, observe_container};
-use crate::container::{Names, resolve};
+use crate::container::resolve;
 use crate::engine::EngineReader;
 use crate::state::{ContainerState, State};
 
@@ -34,7 +34,7 @@ pub async fn adopt(
     {
         return Err(ApplyError::OwnedElsewhere { name: observed.name, module: owner.0, key: owner.1 });
     }
-    let resolved = resolve(key, container, &Names::of(spec));
+    let resolved = resolve(key, container, &names(reader, spec).await?);
     let id = observed.id.clone();
     let mut gathered = gather_container(reader, state, &host, spec, key, resolved, Some(observed)).await?;
     // Its name is a field like any other here, not a sign of whose it is.

@@ -74,6 +74,14 @@ pub enum ApplyError {
         /// What was before is back.
         rolled_back: bool,
     },
+    /// A step failed after other objects of the module were changed.
+    #[error("{source}; what was done before it stays: {}", .done.join(", "))]
+    Partly {
+        /// Why it failed.
+        source: Box<ApplyError>,
+        /// The names of what was changed.
+        done: Vec<String>,
+    },
     /// A started container did not stay up.
     #[error("it did not stay up (exit code {exit_code}{}); its last lines: {lines}", .error.as_ref().map(|error| format!(", {error}")).unwrap_or_default())]
     NotUp {
@@ -111,7 +119,7 @@ impl ApplyError {
             | Self::NotUp { .. }
             | Self::NotDone(_) => Code::FailedPrecondition,
             Self::Engine(EngineError::Malformed { .. }) | Self::Form(_) | Self::State(_) => Code::Internal,
-            Self::Step { source, .. } => source.code(),
+            Self::Step { source, .. } | Self::Partly { source, .. } => source.code(),
         }
     }
 
@@ -119,6 +127,7 @@ impl ApplyError {
     pub fn rolled_back(&self) -> bool {
         match self {
             Self::Step { rolled_back, .. } => *rolled_back,
+            Self::Partly { .. } | Self::NotDone(_) => false,
             _ => true,
         }
     }
@@ -146,7 +155,7 @@ impl ApplyError {
             Self::MissingSource { .. } => "MISSING_BIND_SOURCE",
             Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
-            Self::Step { source, .. } => source.reason(),
+            Self::Step { source, .. } | Self::Partly { source, .. } => source.reason(),
             Self::NotUp { .. } => "DID_NOT_STAY_UP",
             Self::NotDone(_) => "NOT_READ_BACK",
         }

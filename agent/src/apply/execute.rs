@@ -42,31 +42,67 @@ impl Executor<'_> {
                 _ => None,
             })
             .collect();
+        let mut begun = 0;
         let done = async {
             // Out of the way first, for it may hold a port or address; gone only when all the rest stands.
             for observed in &leaving {
                 self.set_aside(observed).await?;
             }
             for (index, (decision, detail)) in decisions.iter().enumerate() {
+                begun = index + 1;
                 self.one(decision, detail, result, index).await?;
             }
             Ok(())
         }
         .await;
+        match done {
+            Ok(()) => self.remove_all(&leaving).await,
+            Err(error) => Err(self.halted(error, begun, decisions, &leaving, result).await),
+        }
+    }
+
+    /// What an error means for the module: what left the declaration is back, what was done before it stays, and every
+    /// object says how far it got.
+    async fn halted(
+        &self,
+        error: ApplyError,
+        begun: usize,
+        decisions: &[(Decision, Detail)],
+        leaving: &[&Observed],
+        result: &mut ModuleResult,
+    ) -> ApplyError {
+        let before = &decisions[..begun.saturating_sub(1)];
+        let changed = before
+            .iter()
+            .filter(|(decision, _)| !matches!(decision.action, Action::Unchanged | Action::Removed))
+            .map(|(decision, _)| decision.facts.engine_name.clone());
+        let mut done: Vec<String> = changed.collect();
         for observed in leaving {
-            match &done {
-                Ok(()) => {
-                    step(&observed.name, "removal", self.engine.remove_container(&observed.id).await)?;
-                    self.report.progress(
-                        Phase::Removed,
-                        &observed.name,
-                        "it left the declaration; its volumes stay",
-                    );
-                }
-                Err(_) => self.bring_back(observed).await,
+            if let Err(error) = self.bring_back(observed).await {
+                done.push(format!("{} (not brought back: {error})", observed.name));
             }
         }
-        done
+        for (index, object) in result.objects.iter_mut().enumerate() {
+            if index + 1 == begun {
+                object.detail = error.to_string();
+            } else if index >= begun && object.action() != Action::Unchanged {
+                "not reached: another part of the module failed before".clone_into(&mut object.detail);
+            }
+        }
+        if done.is_empty() { error } else { ApplyError::Partly { source: Box::new(error), done } }
+    }
+
+    async fn remove_all(&self, leaving: &[&Observed]) -> Result<(), ApplyError> {
+        for observed in leaving {
+            match self.engine.remove_container(&observed.id).await {
+                // One that removes itself may have done so.
+                Err(error) if error.is_not_found() => {}
+                removed => step(&observed.name, "removal", removed)?,
+            }
+            let why = "it left the declaration; its volumes stay";
+            self.report.progress(Phase::Removed, &observed.name, why);
+        }
+        Ok(())
     }
 
     async fn one(
@@ -255,33 +291,31 @@ impl Executor<'_> {
 
     /// Stops a container that left the declaration, so that not even an engine restart starts it again.
     async fn set_aside(&self, observed: &Observed) -> Result<(), ApplyError> {
-        if !observed.removes_itself() {
-            let off = json!({ "RestartPolicy": { "Name": "no" } });
-            step(
-                &observed.name,
-                "setting its restart policy aside",
-                self.engine.update(&observed.id, &off).await,
-            )?;
+        if observed.removes_itself() {
+            // Stopped, it would be gone, with no way back.
+            return Ok(());
         }
-        step(&observed.name, "stop", self.engine.stop(&observed.id, None).await)?;
+        let off = json!({ "RestartPolicy": { "Name": "no" } });
+        step(
+            &observed.name,
+            "setting its restart policy aside",
+            self.engine.update(&observed.id, &off).await,
+        )?;
+        step(&observed.name, "stop", self.engine.stop(&observed.id, observed.stop_grace()).await)?;
         self.report.progress(Phase::Stopped, &observed.name, "it left the declaration");
         Ok(())
     }
 
-    async fn bring_back(&self, observed: &Observed) {
-        let policy = update::restart_body(&observed.spec);
-        let back = match self.engine.update(&observed.id, &policy).await {
-            Ok(()) if observed.running => self.engine.start(&observed.id).await,
-            other => other,
-        };
-        match back {
-            Ok(()) => self.report.progress(Phase::RolledBack, &observed.name, "it runs again"),
-            Err(error) => self.report.progress(
-                Phase::RolledBack,
-                &observed.name,
-                &format!("it could not be started again: {error}"),
-            ),
+    async fn bring_back(&self, observed: &Observed) -> Result<(), ApplyError> {
+        if observed.removes_itself() {
+            return Ok(());
         }
+        self.engine.update(&observed.id, &update::restart_body(&observed.spec)).await?;
+        if observed.running {
+            self.engine.start(&observed.id).await?;
+        }
+        self.report.progress(Phase::RolledBack, &observed.name, "it is as it was before");
+        Ok(())
     }
 }
 

@@ -1,11 +1,11 @@
 //! Looking: what the engine and the agent's state say of everything a module declares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plumbline::catalogue::{Path, container_descriptor};
 use plumbline::diff::{Comparison, LeafChange, diff};
 use plumbline::normal::normalise;
-use plumbline::order::{bound_to, container_order};
+use plumbline::order::{bound_to, container_order, mentioned};
 use plumbline::plan::{Facts, Standing};
 use plumbline::proto::v1::{ContainerSpec, ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, ReflectMessage as _};
@@ -86,7 +86,7 @@ pub async fn gather(
     host: &Host,
     spec: &ModuleSpec,
 ) -> Result<Vec<Gathered>, ApplyError> {
-    let names = Names::of(spec);
+    let names = names(reader, spec).await?;
     let mut objects = networks::gather(reader, host, spec, &names, &state.module(spec.name())).await?;
     let (mut ours, left_over) = find_ours(reader, state, host, spec).await?;
     for key in container_order(spec)? {
@@ -99,6 +99,26 @@ pub async fn gather(
     }
     objects.extend(left_over.into_iter().map(|(key, observed)| left_over_object(key, observed)));
     Ok(objects)
+}
+
+/// The names at the engine of everything that the module names. What is not the module's own may be named by its id,
+/// and the engine shows its name all the same.
+pub(super) async fn names(reader: &EngineReader, spec: &ModuleSpec) -> Result<Names, ApplyError> {
+    let mut names = Names::of(spec);
+    for (key, _) in spec.networks.iter().filter(|(_, network)| network.external()) {
+        let found = reader.network(&names.networks[key]).await?.unwrap_or_default();
+        if let Some(name) = found["Name"].as_str() {
+            names.networks.insert(key.clone(), name.to_owned());
+        }
+    }
+    let mentioned: BTreeSet<String> = spec.containers.values().flat_map(mentioned).collect();
+    for reference in mentioned.into_iter().filter(|reference| !spec.containers.contains_key(reference)) {
+        let found = reader.container(&reference).await?.unwrap_or_default();
+        if let Some(name) = found["Name"].as_str() {
+            names.outside.insert(reference, name.trim_start_matches('/').to_owned());
+        }
+    }
+    Ok(names)
 }
 
 /// This module's containers by key, and those that the declaration no longer has (or has a second time).
@@ -226,26 +246,30 @@ pub(super) async fn gather_container(
             (diff(&comparison, &at), standing, id)
         }
     };
-    let before = changes.len();
-    let changes: Vec<LeafChange> = changes
-        .into_iter()
-        .filter(|change| !spec.ignore_paths.iter().any(|path| change.path.is_at_or_below(path)))
-        .collect();
+    let mut changes = changes;
+    let ignored = ignore(&mut changes, &spec.ignore_paths);
     let facts = Facts {
         kind: ObjectKind::Container,
         key: key.to_owned(),
         engine_name: name,
         engine_id,
         standing,
-        ignored: u32::try_from(before - changes.len()).unwrap_or(u32::MAX),
+        ignored,
         changes,
         down: observed.as_ref().is_some_and(|observed| !observed.running && !observed.is_finished()),
         removes_itself: observed.as_ref().is_some_and(Observed::removes_itself),
         image_missing: image_id.is_none() && pull_policy == "never",
-        bound_to: std::collections::BTreeSet::new(),
+        bound_to: BTreeSet::new(),
     };
     let object = ContainerObject { declared, desired: wanted, observed, image_id, image, pull_policy };
     Ok(Gathered { facts, detail: Detail::Container(Box::new(object)) })
+}
+
+/// Leaves out what the module says to ignore, and says how much that was.
+pub(super) fn ignore(changes: &mut Vec<LeafChange>, paths: &[String]) -> u32 {
+    let before = changes.len();
+    changes.retain(|change| !paths.iter().any(|path| change.path.is_at_or_below(path)));
+    u32::try_from(before - changes.len()).unwrap_or(u32::MAX)
 }
 
 fn read_desired(json: &Json) -> Option<DynamicMessage> {
@@ -276,7 +300,7 @@ fn left_over_object(key: String, observed: Observed) -> Gathered {
         down: false,
         removes_itself: false,
         image_missing: false,
-        bound_to: std::collections::BTreeSet::new(),
+        bound_to: BTreeSet::new(),
     };
     Gathered { facts, detail: Detail::LeftOver(Box::new(observed)) }
 }

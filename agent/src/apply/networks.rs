@@ -9,6 +9,7 @@ use plumbline::proto::v1::{ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage as _, Value};
 use serde_json::{Value as Json, json};
 
+use super::gather::ignore;
 use super::{ApplyError, Detail, Gathered, Host};
 use crate::container::{LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, Names};
 use crate::engine::EngineReader;
@@ -36,7 +37,7 @@ pub(super) async fn gather(
             declared: network.transcode_to_dynamic(),
             descriptor: network_descriptor(),
         };
-        objects.push(object.gather(host, spec.name(), found.as_ref(), remembered)?);
+        objects.push(object.gather(host, spec, found.as_ref(), remembered)?);
     }
     for (key, volume) in &spec.volumes {
         let name = &names.volumes[key];
@@ -48,7 +49,7 @@ pub(super) async fn gather(
             declared: volume.transcode_to_dynamic(),
             descriptor: volume_descriptor(),
         };
-        objects.push(object.gather(host, spec.name(), reader.volume(name).await?.as_ref(), remembered)?);
+        objects.push(object.gather(host, spec, reader.volume(name).await?.as_ref(), remembered)?);
     }
     Ok(objects)
 }
@@ -110,10 +111,11 @@ impl Simple<'_> {
     fn gather(
         &self,
         host: &Host,
-        module: &str,
+        spec: &ModuleSpec,
         found: Option<&Json>,
         remembered: &ModuleState,
     ) -> Result<Gathered, ApplyError> {
+        let module = spec.name();
         let labels = found.map(|found| found["Labels"].clone()).unwrap_or_default();
         let ours = labels[LABEL_INSTALLATION] == host.installation.as_str() && labels[LABEL_MODULE] == module;
         let standing = match (found, self.external, ours) {
@@ -148,8 +150,9 @@ impl Simple<'_> {
             previous: previous.as_ref(),
             api: host.version.api,
         };
-        let changes =
+        let mut changes =
             if compared { diff(&comparison, &Path::default().field(root).key(self.key)) } else { Vec::new() };
+        let ignored = ignore(&mut changes, &spec.ignore_paths);
         let id = found.and_then(|found| found["Id"].as_str().or(found["Name"].as_str()));
         let facts = Facts {
             kind: self.kind,
@@ -158,7 +161,7 @@ impl Simple<'_> {
             engine_id: id.unwrap_or_default().to_owned(),
             standing,
             changes,
-            ignored: 0,
+            ignored,
             down: false,
             removes_itself: false,
             image_missing: false,

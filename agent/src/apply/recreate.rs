@@ -88,7 +88,10 @@ impl Attempt<'_> {
             .update(&old.id, &off)
             .await
             .map_err(|error| ("setting the old restart policy aside", error.into()))?;
-        engine.stop(&old.id, None).await.map_err(|error| ("stop of the old container", error.into()))?;
+        engine
+            .stop(&old.id, old.stop_grace())
+            .await
+            .map_err(|error| ("stop of the old container", error.into()))?;
         report.progress(Phase::Stopped, &old.name, "");
         self.stage = Stage::OldAside;
         engine

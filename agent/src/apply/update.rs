@@ -61,8 +61,9 @@ pub(super) fn restart_body(spec: &DynamicMessage) -> Json {
     update_body(spec, &["restart"])
 }
 
-/// Brings the container to what is desired: limits, name, networks, in this order. After a failure the steps that
-/// were done are undone, the last first.
+/// Brings the container to what is desired: name, networks, limits, in this order. After a failure the steps that were
+/// done are undone, the last first. Limits come last because they cannot be undone (an engine does not take a limit away
+/// again); a call that changes them does all or nothing.
 pub(super) async fn update(
     executor: &Executor<'_>,
     decision: &Decision,
@@ -73,14 +74,6 @@ pub(super) async fn update(
     let (engine, id) = (executor.engine, observed.id.as_str());
     let mut undo: Vec<Undo> = Vec::new();
     let done: Result<(), (&'static str, ApplyError)> = async {
-        if !work.update.is_empty() {
-            let fields: Vec<&str> = work.update.iter().map(String::as_str).collect();
-            engine
-                .update(id, &update_body(&object.desired, &fields))
-                .await
-                .map_err(|error| ("update", error.into()))?;
-            undo.push(Undo::Update(update_body(&observed.spec, &fields)));
-        }
         if work.rename {
             engine.rename(id, &decision.facts.engine_name).await.map_err(|error| ("rename", error.into()))?;
             undo.push(Undo::Rename(observed.name.clone()));
@@ -95,6 +88,11 @@ pub(super) async fn update(
             if let Some(endpoint) = endpoint_body(&object.desired, network) {
                 engine.connect(network, id, &endpoint).await.map_err(|error| ("connect", error.into()))?;
             }
+        }
+        if !work.update.is_empty() {
+            let fields: Vec<&str> = work.update.iter().map(String::as_str).collect();
+            let body = update_body(&object.desired, &fields);
+            engine.update(id, &body).await.map_err(|error| ("update", error.into()))?;
         }
         Ok(())
     }
@@ -116,7 +114,6 @@ pub(super) async fn update(
 }
 
 enum Undo {
-    Update(Json),
     Rename(String),
     Network(String, Option<Json>),
 }
@@ -124,7 +121,6 @@ enum Undo {
 impl Undo {
     async fn run(self, executor: &Executor<'_>, id: &str) -> Result<(), ApplyError> {
         match self {
-            Self::Update(body) => executor.engine.update(id, &body).await?,
             Self::Rename(name) => executor.engine.rename(id, &name).await?,
             Self::Network(network, before) => {
                 clear_endpoint(executor, &network, id).await?;

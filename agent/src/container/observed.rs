@@ -1,6 +1,7 @@
 //! From an inspect answer to the observed spec.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use plumbline::catalogue::container_descriptor;
 use plumbline::engine_form::{FormError, from_engine};
@@ -11,6 +12,9 @@ use serde_json::{Map, Value as Json, json};
 use super::{
     LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, binds, is_generated_name, ports,
 };
+
+/// The longest that a stop is waited for.
+const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
 /// A container as the engine shows it.
 #[derive(Debug, Clone)]
@@ -47,6 +51,17 @@ impl Observed {
             && self.exit_code == 0
             && !self.started_at.starts_with("0001")
             && matches!(policy.as_str(), "" | "on-failure")
+    }
+
+    /// How long the engine waits between the stop signal and the kill, if the container says so.
+    pub fn stop_grace(&self) -> Option<Duration> {
+        if !self.spec.has_field_by_name("stop_grace_period") {
+            return None;
+        }
+        let period = self.spec.get_field_by_name("stop_grace_period")?;
+        let seconds = period.as_message()?.get_field_by_name("seconds")?.as_i64()?;
+        // Below zero it waits for ever; nobody else does.
+        Some(u64::try_from(seconds).map_or(FOR_EVER, Duration::from_secs))
     }
 
     /// The engine removes it when it stops.

@@ -13,6 +13,8 @@ pub struct Names {
     pub networks: BTreeMap<String, String>,
     /// Volumes: key to name.
     pub volumes: BTreeMap<String, String>,
+    /// Containers outside the module that are referred to by another word than their name, as by their id.
+    pub outside: BTreeMap<String, String>,
 }
 
 impl Names {
@@ -35,12 +37,18 @@ impl Names {
                 .collect(),
             networks: spec.networks.iter().map(|(key, one)| named(key, &one.name, one.external())).collect(),
             volumes: spec.volumes.iter().map(|(key, one)| named(key, &one.name, one.external())).collect(),
+            outside: BTreeMap::new(),
         }
     }
 
     /// The name of a container that is referred to by its key; a name outside the module stays.
     pub fn container<'a>(&'a self, reference: &'a str) -> &'a str {
         self.containers.get(reference).map_or(reference, String::as_str)
+    }
+
+    /// The same where the engine shows a name whatever was sent: an id outside the module becomes the name, too.
+    fn shown<'a>(&'a self, reference: &'a str) -> &'a str {
+        self.outside.get(reference).map_or_else(|| self.container(reference), String::as_str)
     }
 }
 
@@ -52,16 +60,17 @@ pub fn resolve(key: &str, container: &ContainerSpec, names: &Names) -> Container
         [&mut resolved.network_mode, &mut resolved.ipc, &mut resolved.pid, &mut resolved.cgroup_container]
     {
         if let Some(target) = mode.as_deref().and_then(|mode| mode.strip_prefix("container:")) {
-            *mode = Some(format!("container:{}", names.container(target)));
+            *mode = Some(format!("container:{}", names.shown(target)));
         }
     }
-    let reference = |text: &mut String| {
+    let rename = |text: &mut String, name_of: &dyn Fn(&str) -> String| {
         *text = match text.split_once(':') {
-            Some((target, rest)) => format!("{}:{rest}", names.container(target)),
-            None => names.container(text).to_owned(),
+            Some((target, rest)) => format!("{}:{rest}", name_of(target)),
+            None => name_of(text),
         };
     };
-    resolved.links.iter_mut().for_each(reference);
+    let reference = |text: &mut String| rename(text, &|target| names.container(target).to_owned());
+    resolved.links.iter_mut().for_each(|text| rename(text, &|target| names.shown(target).to_owned()));
     resolved.volumes_from.iter_mut().for_each(reference);
     resolved.networks = std::mem::take(&mut resolved.networks)
         .into_iter()

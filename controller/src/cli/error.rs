@@ -32,6 +32,14 @@ pub(super) enum CliError {
         /// Why.
         source: TlsError,
     },
+    /// The connection to the controller broke while it answered.
+    #[error(
+        "the connection to the controller broke ({reason}): what was sent to hosts goes on there; check that `plumb controller` runs, and ask `plumb status` and `plumb plan` what came of it"
+    )]
+    Lost {
+        /// What the transport says.
+        reason: String,
+    },
     /// The controller answered with an error.
     #[error("{}", .0.message())]
     Status(Status),
@@ -61,10 +69,12 @@ pub(super) enum CliError {
 
 impl From<Status> for CliError {
     fn from(status: Status) -> Self {
-        match plumbline::tls::cause_of(&status) {
-            Some(source) => {
-                Self::Controller { address: "the configured address".to_owned(), source: source.clone() }
-            }
+        if let Some(source) = plumbline::tls::cause_of(&status) {
+            return Self::Controller { address: "the configured address".to_owned(), source: source.clone() };
+        }
+        // What the controller itself says has no source here.
+        match std::error::Error::source(&status) {
+            Some(_) => Self::Lost { reason: status.message().to_owned() },
             None => Self::Status(status),
         }
     }
@@ -83,7 +93,7 @@ impl CliError {
     pub(super) fn code(&self) -> Option<Code> {
         match self {
             Self::Status(status) => Some(status.code()),
-            Self::Controller { .. } => Some(Code::Unavailable),
+            Self::Controller { .. } | Self::Lost { .. } => Some(Code::Unavailable),
             _ => None,
         }
     }

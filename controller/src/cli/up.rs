@@ -85,7 +85,7 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         error = first_fault(&mut agent, &mut controller) => return Err(error),
         () = asked_to_end() => Err(CliError::Interrupted),
     };
-    if matches!(done, Err(CliError::Controller { .. } | CliError::Status(_))) {
+    if matches!(done, Err(CliError::Controller { .. } | CliError::Lost { .. } | CliError::Status(_))) {
         // A server that could not start says why better than the connection that failed for it.
         let fault = first_fault(&mut agent, &mut controller);
         if let Ok(error) = tokio::time::timeout(Duration::from_secs(1), fault).await {
