@@ -34,6 +34,32 @@ impl Path {
         Self(segments)
     }
 
+    /// The field at this position, if a field stands there.
+    pub fn field_at(&self, index: usize) -> Option<&str> {
+        match self.0.get(index) {
+            Some(Segment::Field(name)) => Some(name),
+            Some(Segment::Key(_)) | None => None,
+        }
+    }
+
+    /// The key at this position, if a key stands there.
+    pub fn key_at(&self, index: usize) -> Option<&str> {
+        match self.0.get(index) {
+            Some(Segment::Key(key)) => Some(key),
+            Some(Segment::Field(_)) | None => None,
+        }
+    }
+
+    /// The same path with another key at this position.
+    #[must_use]
+    pub fn with_key_at(&self, index: usize, key: &str) -> Self {
+        let mut segments = self.0.clone();
+        if let Some(segment @ Segment::Key(_)) = segments.get_mut(index) {
+            *segment = Segment::Key(key.to_owned());
+        }
+        Self(segments)
+    }
+
     /// The segments as they travel.
     pub fn to_wire(&self) -> Vec<PathSegment> {
         self.0

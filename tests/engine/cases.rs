@@ -263,3 +263,73 @@ async fn h40_a_link_leads_to_the_recreated_container() {
     let said = docker(&["exec", &host.container(), "ping", "-c", "1", "-W", "2", "one"]);
     assert!(said.contains(" 0% packet loss"), "{said}");
 }
+
+/// From every kind of network to every other.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_network_may_follow_every_other() {
+    let host = Served::new("netkinds").await;
+    let owner = format!("{}-owner", host.site.name);
+    let id = docker(&["run", "-d", "--name", &owner, "plumbline/sample:1", "hold"]);
+    let spec = |settings: &Json| {
+        host.site.module(json!({ "networks": { "lan": {} }, "containers": { "c": hold(settings) } }))
+    };
+    let kinds = [
+        json!({}),
+        json!({ "network_mode": "host" }),
+        json!({ "networks": { "lan": {} } }),
+        json!({ "network_mode": format!("container:{owner}") }),
+        json!({ "network_mode": "none" }),
+        json!({ "network_mode": format!("container:{id}") }),
+        json!({ "network_mode": "bridge" }),
+        json!({ "networks": { "lan": {}, "bridge": {} } }),
+        json!({ "network_mode": "none" }),
+        json!({ "networks": { "bridge": {} } }),
+    ];
+    for kind in kinds {
+        let result = host.apply(&spec(&kind), true).await;
+        assert_eq!(object(&result, "c").residue, [], "{kind}");
+        host.settled(&spec(&kind)).await;
+    }
+}
+
+/// A network that somebody took away by hand is made again, and the container is attached to it, in place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_was_removed_by_hand_comes_back() {
+    let host = Served::new("netgone").await;
+    let spec = host.site.module(json!({
+        "networks": { "lan": {} },
+        "containers": { "c": hold(&json!({ "networks": { "lan": { "aliases": ["a"] } } })) }
+    }));
+    host.apply(&spec, false).await;
+    let before = host.site.identity("c").await;
+    let lan = format!("{}_lan", host.site.name);
+    docker(&["network", "disconnect", "--force", &lan, &host.container()]);
+    docker(&["network", "rm", &lan]);
+    let result = host.apply(&spec, false).await;
+    assert_eq!(object(&result, "lan").action(), Action::Created);
+    assert_eq!(object(&result, "c").action(), Action::Updated);
+    assert_eq!(host.site.identity("c").await, before);
+    host.settled(&spec).await;
+}
+
+/// Networks and volumes of that name that are not the module's are never taken for its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strangers_network_or_volume_is_refused_and_a_missing_external_one_too() {
+    let host = Served::new("netforeign").await;
+    let name = &host.site.name;
+    docker(&["network", "create", &format!("{name}_lan")]);
+    docker(&["volume", "create", &format!("{name}_data")]);
+    let spec = |kind: &str, key: &str, declared: Json| {
+        host.site.module(json!({ kind: { key: declared }, "containers": { "c": hold(&json!({})) } }))
+    };
+    for (kind, key) in [("networks", "lan"), ("volumes", "data")] {
+        let refused = host.apply(&spec(kind, key, json!({})), true).await;
+        assert_eq!(object(&refused, key).reason(), RefusalReason::NotOurs);
+        let external = json!({ "external": true, "name": format!("{name}-not-there") });
+        let refused = host.apply(&spec(kind, key, external), true).await;
+        assert_eq!(object(&refused, key).reason(), RefusalReason::Missing);
+        assert_eq!(object(&refused, "c").reason(), RefusalReason::Module);
+    }
+    assert_eq!(host.engine.take_mutations(), [""; 0]);
+    assert_eq!(host.site.containers(), [""; 0]);
+}

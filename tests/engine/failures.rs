@@ -4,6 +4,7 @@ use plumbline::proto::v1::{Action, Outcome, RefusalReason};
 use plumbline_agent::apply::ApplyError;
 use serde_json::json;
 
+use crate::served::free_ports;
 use crate::site::{Site, docker, hold, object, text};
 
 /// The old container is the one that runs, under its own name, with its own restart policy, and nothing else is there.
@@ -58,19 +59,20 @@ async fn a_new_container_that_dies_at_once_tells_its_last_lines() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_of_a_stranger_brings_the_old_container_back() {
     let site = Site::new("taken").await;
+    let port = format!("127.0.0.1:{}:8080", free_ports());
     docker(&[
         "run",
         "-d",
         "--name",
         &format!("{}-stranger", site.name),
         "-p",
-        "127.0.0.1:43620:8080",
+        &port,
         "plumbline/sample:1",
         "hold",
     ]);
     site.apply(&site.holding(&json!({})), false).await;
     let before = site.inspect("c").await;
-    let error = site.fails(&site.holding(&json!({ "ports": ["127.0.0.1:43620:8080"] }))).await;
+    let error = site.fails(&site.holding(&json!({ "ports": [port] }))).await;
     assert!(error.to_string().contains("already allocated"), "{error}");
     is_back(&site, &before).await;
 }

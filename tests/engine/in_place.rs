@@ -3,6 +3,7 @@
 use plumbline::proto::v1::{Action, Cause};
 use serde_json::json;
 
+use crate::served::own_subnet;
 use crate::site::{Site, docker, object, paths, text};
 
 /// What the kernel holds for a container, in control groups of version 1.
@@ -71,7 +72,9 @@ async fn a_network_connected_by_hand_is_taken_away_again_in_place() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_fails_undoes_the_steps_before_it() {
     let site = Site::new("undo").await;
-    docker(&["network", "create", "--subnet", "172.31.219.0/24", &format!("{}-lan", site.name)]);
+    let (subnet, lan) = (own_subnet(), format!("{}-lan", site.name));
+    let address = format!("{subnet}.9");
+    docker(&["network", "create", "--subnet", &format!("{subnet}.0/24"), &lan]);
     let lan = json!({ "lan": { "external": true, "name": format!("{}-lan", site.name) } });
     let spec = |settings| {
         site.module(json!({ "containers": { "c": crate::site::hold(&settings) }, "networks": lan }))
@@ -86,14 +89,13 @@ async fn a_step_that_fails_undoes_the_steps_before_it() {
         "--network",
         &format!("{}-lan", site.name),
         "--ip",
-        "172.31.219.9",
+        &address,
         "plumbline/sample:1",
         "hold",
     ]);
 
-    let wanted = spec(
-        json!({ "mem_limit": "96m", "networks": { "bridge": {}, "lan": { "ipv4_address": "172.31.219.9" } } }),
-    );
+    let wanted =
+        spec(json!({ "mem_limit": "96m", "networks": { "bridge": {}, "lan": { "ipv4_address": address } } }));
     let applied = site.try_apply(&wanted, false).await;
     let error = applied.error.expect("the address is taken");
     assert!(error.to_string().contains("connect"), "{error}");

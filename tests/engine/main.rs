@@ -4,9 +4,12 @@
 
 mod broad;
 mod cases;
+mod data;
 mod defaults;
 mod failures;
+mod half_way;
 mod in_place;
+mod interrupted;
 mod modules;
 mod one_change;
 mod operations;

@@ -3,6 +3,7 @@
 use plumbline::proto::v1::{Action, Outcome, RefusalReason};
 use serde_json::json;
 
+use crate::served::free_ports;
 use crate::site::{Site, actions, hold, object, text};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,7 +79,9 @@ async fn h40_links_to_new_containers_are_made_in_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn h17_a_stopped_container_has_its_ports_and_is_started() {
     let site = Site::new("stopped").await;
-    let spec = site.holding(&json!({ "ports": ["127.0.0.1:43630:8080"], "restart": "unless-stopped" }));
+    let spec = site.holding(
+        &json!({ "ports": [format!("127.0.0.1:{}:8080", free_ports())], "restart": "unless-stopped" }),
+    );
     site.apply(&spec, false).await;
     let before = site.identity("c").await;
     site.engine.stop(&before.0, None).await.expect("stopped");
@@ -92,7 +95,7 @@ async fn h17_a_stopped_container_has_its_ports_and_is_started() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_done_is_not_started_again() {
     let site = Site::new("job").await;
-    let spec = site.holding(&json!({ "command": ["true"], "entrypoint": ["/bin/entry"] }));
+    let spec = site.holding(&json!({ "command": ["entry", "true"], "restart": "on-failure" }));
     site.apply(&spec, false).await;
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     let before = site.identity("c").await;

@@ -159,8 +159,7 @@ async fn h11_dns_and_address_are_two_changes_of_which_the_address_is_in_place() 
     let old = host.site.inspect("c").await;
     assert_eq!(address_of(&old), first);
 
-    let lan = format!("{}_lan", host.site.name);
-    let moved = format!("networks[{lan}].ipv4_address: {first} -> {second} (IN_PLACE, DECLARED)");
+    let moved = format!("networks[lan].ipv4_address: {first} -> {second} (IN_PLACE, DECLARED)");
     let both = declare("10.0.0.3", &second);
     assert_eq!(
         host.differs(&both).await,

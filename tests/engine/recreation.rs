@@ -3,6 +3,7 @@
 use plumbline::proto::v1::{Action, Outcome};
 use serde_json::json;
 
+use crate::served::{free_ports, own_subnet};
 use crate::site::{Site, docker, object, text};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,10 +45,10 @@ async fn h27_h30_anonymous_volumes_keep_their_data_twice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn h28_h38_a_fixed_port_and_a_bind_are_kept() {
     let site = Site::new("port").await;
-    let folder = site.host_folder("up");
+    let (folder, port) = (site.host_folder("up"), free_ports());
     let spec = |value: &str| {
         site.holding(&json!({
-            "environment": { "EDIT": value }, "ports": ["127.0.0.1:43610:8080"], "mounts": [format!("{folder}:/upload")]
+            "environment": { "EDIT": value }, "ports": [format!("127.0.0.1:{port}:8080")], "mounts": [format!("{folder}:/upload")]
         }))
     };
     site.apply(&spec("1"), false).await;
@@ -57,17 +58,19 @@ async fn h28_h38_a_fixed_port_and_a_bind_are_kept() {
     let new = site.inspect("c").await;
     assert_ne!(text(&new["Id"]), old.0);
     assert_eq!(new["Mounts"][0]["Source"], json!(folder));
-    assert_eq!(new["NetworkSettings"]["Ports"]["8080/tcp"][0]["HostPort"], "43610");
+    assert_eq!(new["NetworkSettings"]["Ports"]["8080/tcp"][0]["HostPort"], port.to_string());
     assert_eq!(site.containers(), [format!("{}-c", site.name)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h32_h33_a_static_address_is_kept_and_a_generated_one_is_not_pinned() {
     let site = Site::new("static").await;
-    let network = json!({ "lan": { "ipam": { "config": [{ "subnet": "172.31.218.0/24" }] } } });
+    let subnet = own_subnet();
+    let address = format!("{subnet}.10");
+    let network = json!({ "lan": { "ipam": { "config": [{ "subnet": format!("{subnet}.0/24") }] } } });
     let spec = |label: &str| {
         let container = crate::site::hold(&json!({
-            "labels": { "edit": label }, "networks": { "lan": { "ipv4_address": "172.31.218.10" } }
+            "labels": { "edit": label }, "networks": { "lan": { "ipv4_address": address } }
         }));
         site.module(json!({ "containers": { "c": container }, "networks": network }))
     };
@@ -75,7 +78,7 @@ async fn h32_h33_a_static_address_is_kept_and_a_generated_one_is_not_pinned() {
     site.apply(&spec("2"), true).await;
     let inspect = site.inspect("c").await;
     let endpoint = &inspect["NetworkSettings"]["Networks"][format!("{}_lan", site.name)];
-    assert_eq!(endpoint["IPAddress"], "172.31.218.10");
+    assert_eq!(endpoint["IPAddress"], address);
     assert_eq!(
         inspect["Config"]["MacAddress"].as_str().unwrap_or_default(),
         "",

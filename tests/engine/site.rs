@@ -40,9 +40,12 @@ impl Site {
     /// A host for the test of this name. It needs an engine and the sample images, and fails without.
     pub(crate) async fn new(test: &str) -> Self {
         let engine = Engine::new(Path::new(&socket()));
-        let image =
-            engine.image("plumbline/sample:1").await.expect("a Docker engine is needed: see scripts/test");
-        assert!(image.is_some(), "the sample images are needed: run scripts/sample-image");
+        for image in ["plumbline/sample:1", "plumbline/sample:2", "plumbline/defaults:1"] {
+            let found = engine.image(image).await.expect("a Docker engine is needed: see scripts/test");
+            if found.is_none() {
+                make_sample_images();
+            }
+        }
         let name = format!("{test}-{}", std::process::id());
         let folder = tempfile::tempdir().expect("a folder");
         let state = Arc::new(State::open(&folder.path().join("state")).expect("a state"));
@@ -142,6 +145,14 @@ impl Drop for Site {
             docker(&["volume", "rm", id]);
         }
     }
+}
+
+/// Makes the sample images. Several tests may do so at once: the script lets one after the other through.
+fn make_sample_images() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/sample-image");
+    let made = Command::new(script).env("DOCKER_HOST", format!("unix://{}", socket())).output();
+    let made = made.expect("scripts/sample-image can be run");
+    assert!(made.status.success(), "scripts/sample-image: {}", String::from_utf8_lossy(&made.stderr));
 }
 
 /// A container that runs until it is told to stop, with these settings.

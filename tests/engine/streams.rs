@@ -1,6 +1,6 @@
 //! Applies over a stream: whoever listens, and however long, the work is done once and to its end.
 
-use plumbline::proto::v1::Phase;
+use plumbline::proto::v1::Phase::{self, Accepted, Created, Planned, Removed, Started, Stopped, Verified};
 use plumbline::proto::v1::apply_response::Event;
 use serde_json::json;
 use tonic::Code;
@@ -51,8 +51,7 @@ async fn the_events_of_a_recreation_say_what_was_done_in_order() {
             _ => None,
         })
         .collect();
-    use Phase::{Accepted, Created, Planned, Removed, Started, Stopped, Verified};
-    assert_eq!(phases, [Accepted, Planned, Created, Stopped, Started, Removed, Verified]);
+    assert_eq!(phases, [Accepted, Planned, Created, Stopped, Started, Verified, Removed]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

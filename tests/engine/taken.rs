@@ -258,6 +258,42 @@ async fn everything_that_the_image_says() {
     assert!(spec.volumes.is_empty() && spec.networks.is_empty());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn links_and_the_mounts_of_another() {
+    let host = Served::new("tlinks").await;
+    let owner = format!("{}-owner", host.site.name);
+    docker(&["run", "-d", "--name", &owner, "-v", "/shared", SAMPLE, "hold"]);
+    let (link, from) = (format!("{owner}:db"), format!("{owner}:ro"));
+    let options = ["--link", &link, "--volumes-from", &from, "-P"];
+    let declares = ["command", "image", "links", "publish_all_ports", "volumes_from"];
+    take_on(&host, &options, SAMPLE, &["hold"], &declares).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rarer_limits() {
+    let processors = ["--cpu-period", "50000", "--cpu-quota", "25000", "--cpuset-mems", "0"];
+    let memory = ["-m", "64m", "--memory-swap", "-1", "--memory-swappiness", "10", "--oom-kill-disable"];
+    let more =
+        ["--cgroup-parent", "/plumbline-test", "--ulimit", "nofile=100", "--stop-timeout", "0", "--rm"];
+    let options = [&processors[..], &memory, &more].concat();
+    let declares = [
+        "auto_remove",
+        "cgroup_parent",
+        "command",
+        "cpu_period",
+        "cpu_quota",
+        "cpuset_mems",
+        "image",
+        "mem_limit",
+        "mem_swappiness",
+        "memswap_limit",
+        "oom_kill_disable",
+        "stop_grace_period",
+        "ulimits",
+    ];
+    take("trare", &options, &declares).await;
+}
+
 /// What is asked for in the image's or the engine's own words cannot be told from what they fill in.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_equals_a_default_is_not_declared() {

@@ -1,10 +1,12 @@
 //! Making a container ours by comparison, without touching it.
 
+use std::collections::BTreeSet;
+
 use plumbline::plan::{Decision, Standing, decide};
 use plumbline::proto::v1::{Action, ModuleSpec};
 use plumbline::proto::v1::{AdoptRequest, AdoptResponse, ObjectKind};
 
-use super::gather::{gather_container, names};
+use super::gather::{One, gather_container, names};
 use super::run::valid;
 use super::{ApplyError, Detail, Host, module_result, observe_container};
 use crate::container::resolve;
@@ -34,9 +36,11 @@ pub async fn adopt(
     {
         return Err(ApplyError::OwnedElsewhere { name: observed.name, module: owner.0, key: owner.1 });
     }
-    let resolved = resolve(key, container, &names(reader, spec).await?);
+    let names = names(reader, spec).await?;
+    let resolved = resolve(key, container, &names);
     let id = observed.id.clone();
-    let mut gathered = gather_container(reader, state, &host, spec, key, resolved, Some(observed)).await?;
+    let one = One { spec, names: &names, key, resolved, observed: Some(observed), leaving: &BTreeSet::new() };
+    let mut gathered = gather_container(reader, state, &host, one).await?;
     // Its name is a field like any other here, not a sign of whose it is.
     gathered.facts.standing = Standing::Ours;
     gathered.facts.down = false;

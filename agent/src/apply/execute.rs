@@ -8,11 +8,12 @@ use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, Phase};
 use serde_json::json;
 
 use super::networks::others_key;
+use super::open::Open;
 use super::read_back::{read_back, residue_of, residue_on_wire};
 use super::run::Report;
 use super::{ApplyError, ContainerObject, Detail, Host, recreate, update};
 use crate::container::{Body, LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, Observed, create_body};
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::state::{ContainerState, State};
 
 /// How long a started container must stay up before it counts as started.
@@ -42,7 +43,7 @@ impl Executor<'_> {
                 _ => None,
             })
             .collect();
-        let mut begun = 0;
+        let (mut begun, mut open) = (0, Open::new(self, decisions));
         let done = async {
             // Out of the way first, for it may hold a port or address; gone only when all the rest stands.
             for observed in &leaving {
@@ -50,14 +51,25 @@ impl Executor<'_> {
             }
             for (index, (decision, detail)) in decisions.iter().enumerate() {
                 begun = index + 1;
-                self.one(decision, detail, result, index).await?;
+                self.one(decision, detail, result, index, &mut open).await?;
             }
             Ok(())
         }
         .await;
         match done {
-            Ok(()) => self.remove_all(&leaving).await,
-            Err(error) => Err(self.halted(error, begun, decisions, &leaving, result).await),
+            Ok(()) => {
+                open.commit().await;
+                self.remove_all(&leaving).await
+            }
+            Err(error) => {
+                let put_back = open.roll_back().await;
+                let mut error = self.halted(error, begun, decisions, open.back(), &leaving, result).await;
+                if let Err(failed) = put_back {
+                    let done = vec![format!("putting old containers back failed: {failed}")];
+                    error = ApplyError::Partly { source: Box::new(error), done };
+                }
+                Err(error)
+            }
         }
     }
 
@@ -68,14 +80,17 @@ impl Executor<'_> {
         error: ApplyError,
         begun: usize,
         decisions: &[(Decision, Detail)],
+        back: &[usize],
         leaving: &[&Observed],
         result: &mut ModuleResult,
     ) -> ApplyError {
-        let before = &decisions[..begun.saturating_sub(1)];
-        let changed = before
+        let changed = decisions[..begun.saturating_sub(1)]
             .iter()
-            .filter(|(decision, _)| !matches!(decision.action, Action::Unchanged | Action::Removed))
-            .map(|(decision, _)| decision.facts.engine_name.clone());
+            .enumerate()
+            .filter(|(index, (decision, _))| {
+                !matches!(decision.action, Action::Unchanged | Action::Removed) && !back.contains(index)
+            })
+            .map(|(_, (decision, _))| decision.facts.engine_name.clone());
         let mut done: Vec<String> = changed.collect();
         for observed in leaving {
             if let Err(error) = self.bring_back(observed).await {
@@ -85,6 +100,10 @@ impl Executor<'_> {
         for (index, object) in result.objects.iter_mut().enumerate() {
             if index + 1 == begun {
                 object.detail = error.to_string();
+            } else if back.contains(&index) {
+                "its old container is back: one that is bound to it could not be replaced"
+                    .clone_into(&mut object.detail);
+                object.engine_id.clone_from(&decisions[index].0.facts.engine_id);
             } else if index >= begun && object.action() != Action::Unchanged {
                 "not reached: another part of the module failed before".clone_into(&mut object.detail);
             }
@@ -105,12 +124,13 @@ impl Executor<'_> {
         Ok(())
     }
 
-    async fn one(
-        &self,
-        decision: &Decision,
-        detail: &Detail,
+    async fn one<'a>(
+        &'a self,
+        decision: &'a Decision,
+        detail: &'a Detail,
         result: &mut ModuleResult,
         index: usize,
+        open: &mut Open<'a>,
     ) -> Result<(), ApplyError> {
         let facts = &decision.facts;
         let name = facts.engine_name.as_str();
@@ -135,16 +155,16 @@ impl Executor<'_> {
         };
         let id = match decision.action {
             Action::Created => self.create(name, &facts.key, object).await?,
-            Action::Recreated => recreate::recreate(self, name, &facts.key, object).await?,
+            Action::Recreated => open.recreate(index, object).await?,
             Action::Updated => {
                 update::update(self, decision, object).await?;
                 if facts.down {
-                    self.start(name, &facts.engine_id).await?;
+                    self.start(name, object).await?;
                 }
                 facts.engine_id.clone()
             }
             Action::Started => {
-                self.start(name, &facts.engine_id).await?;
+                self.start(name, object).await?;
                 facts.engine_id.clone()
             }
             _ => facts.engine_id.clone(),
@@ -180,6 +200,7 @@ impl Executor<'_> {
             let residue = if fresh { known } else { std::mem::take(&mut entry.residue) };
             *entry = ContainerState { id, desired, residue };
         })?;
+        open.verified(index).await;
         Ok(())
     }
 
@@ -189,12 +210,7 @@ impl Executor<'_> {
         let id = step(name, "creation", self.make(name, &body).await)?;
         self.report.progress(Phase::Created, name, "");
         if let Err(source) = self.bring_up(&id).await {
-            let volumes = self.anonymous_volumes(&id).await;
-            let removed = self.engine.remove_container(&id).await;
-            for volume in volumes {
-                // Made for this container a moment ago, and empty but for the image's files.
-                let _ = self.engine.remove_volume(&volume).await;
-            }
+            let removed = self.unmake(&id).await;
             self.report.progress(Phase::RolledBack, name, "the new container was removed");
             let left = match &removed {
                 Ok(()) => "there was no container before and there is none now".to_owned(),
@@ -212,8 +228,12 @@ impl Executor<'_> {
         Ok(id)
     }
 
-    async fn start(&self, name: &str, id: &str) -> Result<(), ApplyError> {
-        step(name, "start", self.bring_up(id).await)?;
+    async fn start(&self, name: &str, object: &ContainerObject) -> Result<(), ApplyError> {
+        let Some(observed) = &object.observed else { return Ok(()) };
+        if observed.paused {
+            step(name, "unpausing", self.engine.unpause(&observed.id).await)?;
+        }
+        step(name, "start", self.bring_up(&observed.id).await)?;
         self.report.progress(Phase::Started, name, "");
         Ok(())
     }
@@ -244,25 +264,24 @@ impl Executor<'_> {
         let id = self.engine.create_container(name, body.platform.as_deref(), &body.create).await?;
         for (network, endpoint) in &body.connect {
             if let Err(error) = self.engine.connect(network, &id, endpoint).await {
-                let volumes = self.anonymous_volumes(&id).await;
-                self.engine.remove_container(&id).await?;
-                for volume in
-                    volumes.iter().filter(|volume| !body.create.to_string().contains(volume.as_str()))
-                {
-                    let _ = self.engine.remove_volume(volume).await;
-                }
+                self.unmake(&id).await?;
                 return Err(error.into());
             }
         }
         Ok(id)
     }
 
-    /// The generated names of the anonymous volumes that a container has.
-    pub(super) async fn anonymous_volumes(&self, id: &str) -> Vec<String> {
-        match super::observe_container(self.engine, self.host, id).await {
-            Ok(Some(observed)) => observed.anonymous_volumes.into_values().collect(),
-            _ => Vec::new(),
+    /// Removes a container that was made a moment ago, and the volumes that the engine made with it, which hold nothing but
+    /// the image's files. A volume that anybody named stays, whatever its name looks like.
+    pub(super) async fn unmake(&self, id: &str) -> Result<(), EngineError> {
+        let observed = super::observe_container(self.engine, self.host, id).await;
+        self.engine.remove_container(id).await?;
+        if let Ok(Some(observed)) = observed {
+            for volume in observed.made_volumes {
+                let _ = self.engine.remove_volume(&volume).await;
+            }
         }
+        Ok(())
     }
 
     /// Starts a container and watches that it stays up. One that ends well by itself counts as up.
@@ -291,6 +310,8 @@ impl Executor<'_> {
 
     /// Stops a container that left the declaration, so that not even an engine restart starts it again.
     async fn set_aside(&self, observed: &Observed) -> Result<(), ApplyError> {
+        let aside = self.engine.rename(&observed.id, &recreate::aside_name(observed)).await;
+        step(&observed.name, "renaming", aside)?;
         if observed.removes_itself() {
             // Stopped, it would be gone, with no way back.
             return Ok(());
@@ -307,6 +328,11 @@ impl Executor<'_> {
     }
 
     async fn bring_back(&self, observed: &Observed) -> Result<(), ApplyError> {
+        match self.engine.rename(&observed.id, &observed.name).await {
+            // It has its name still.
+            Err(error) if error.status() == Some(400) => {}
+            renamed => renamed?,
+        }
         if observed.removes_itself() {
             return Ok(());
         }

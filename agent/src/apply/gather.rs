@@ -11,7 +11,7 @@ use plumbline::proto::v1::{ContainerSpec, ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, ReflectMessage as _};
 use serde_json::Value as Json;
 
-use super::{ApplyError, networks};
+use super::{ApplyError, NetworkKeys, networks};
 use crate::container::{Names, Observed, align, desired, observe, resolve};
 use crate::engine::{EngineReader, Version};
 use crate::state::{ContainerState, State};
@@ -77,6 +77,8 @@ pub struct ContainerObject {
     pub image: String,
     /// always, missing, never.
     pub pull_policy: String,
+    /// The keys of its networks in the declaration.
+    pub network_keys: NetworkKeys,
 }
 
 /// Every object of a module in the order in which it is applied: networks, volumes, containers, what is left over.
@@ -88,12 +90,14 @@ pub async fn gather(
 ) -> Result<Vec<Gathered>, ApplyError> {
     let names = names(reader, spec).await?;
     let mut objects = networks::gather(reader, host, spec, &names, &state.module(spec.name())).await?;
-    let (mut ours, left_over) = find_ours(reader, state, host, spec).await?;
+    let (mut ours, left_over) = find_ours(reader, state, host, spec, &names).await?;
+    let leaving: BTreeSet<String> = left_over.iter().map(|(_, observed)| observed.id.clone()).collect();
     for key in container_order(spec)? {
         let Some(container) = spec.containers.get(&key) else { continue };
         let observed = ours.remove(&key);
         let resolved = resolve(&key, container, &names);
-        let mut gathered = gather_container(reader, state, host, spec, &key, resolved, observed).await?;
+        let one = One { spec, names: &names, key: &key, resolved, observed, leaving: &leaving };
+        let mut gathered = gather_container(reader, state, host, one).await?;
         gathered.facts.bound_to = bound_to(spec, container);
         objects.push(gathered);
     }
@@ -127,6 +131,7 @@ async fn find_ours(
     state: &State,
     host: &Host,
     spec: &ModuleSpec,
+    names: &Names,
 ) -> Result<(BTreeMap<String, Observed>, Vec<(String, Observed)>), ApplyError> {
     let labels = [
         (crate::container::LABEL_INSTALLATION, host.installation.as_str()),
@@ -148,10 +153,12 @@ async fn find_ours(
         };
         found.push((key, observed));
     }
-    // The one that is remembered leads, then one that runs.
+    // Several are there where a recreation was interrupted. The one that runs under its name leads: it was verified, or
+    // never stopped. Then the one that is remembered, then one that runs.
     found.sort_by_key(|(key, observed)| {
         let known = remembered.containers.get(key).is_some_and(|container| container.id == observed.id);
-        (!known, !observed.running)
+        let in_place = observed.running && names.containers.get(key) == Some(&observed.name);
+        (!in_place, !known, !observed.running)
     });
     let (mut ours, mut left_over) = (BTreeMap::new(), Vec::new());
     for (key, observed) in found {
@@ -188,15 +195,28 @@ pub async fn observe_container(
     Ok(Some(observe(&inspect, image.as_ref(), &host.host_name, |id| shared.get(id).cloned())?))
 }
 
+/// One declared container, before it is compared.
+pub(super) struct One<'a> {
+    pub(super) spec: &'a ModuleSpec,
+    pub(super) names: &'a Names,
+    pub(super) key: &'a str,
+    pub(super) resolved: ContainerSpec,
+    pub(super) observed: Option<Observed>,
+    /// The ids of the module's containers that the declaration no longer has.
+    pub(super) leaving: &'a BTreeSet<String>,
+}
+
 pub(super) async fn gather_container(
     reader: &EngineReader,
     state: &State,
     host: &Host,
-    spec: &ModuleSpec,
-    key: &str,
-    resolved: ContainerSpec,
-    observed: Option<Observed>,
+    one: One<'_>,
 ) -> Result<Gathered, ApplyError> {
+    let One { spec, names, key, resolved, observed, leaving } = one;
+    let declared_container = spec.containers.get(key);
+    let network_keys = declared_container
+        .map(|container| NetworkKeys::of(container, names, observed.as_ref()))
+        .unwrap_or_default();
     let name = resolved.container_name().to_owned();
     let image = resolved.image().to_owned();
     let pull_policy = resolved.pull_policy.clone().unwrap_or_else(|| "missing".to_owned());
@@ -226,8 +246,9 @@ pub(super) async fn gather_container(
                 api: host.version.api,
             };
             let mut changes = diff(&comparison, &at);
+            network_keys.apply(&mut changes);
             changes.retain(|change| !is_known_residue(state, remembered.as_ref(), host, change));
-            let taken = observed.name != name && reader.container(&name).await?.is_some();
+            let taken = observed.name != name && holder(reader, &name, leaving).await?.is_some();
             (changes, if taken { Standing::Foreign } else { Standing::Ours }, observed.id.clone())
         }
         None => {
@@ -239,11 +260,11 @@ pub(super) async fn gather_container(
                 previous: None,
                 api: host.version.api,
             };
-            let stranger = reader.container(&name).await?;
-            let id =
-                stranger.as_ref().and_then(|stranger| stranger["Id"].as_str()).unwrap_or_default().to_owned();
+            let stranger = holder(reader, &name, leaving).await?;
             let standing = if stranger.is_some() { Standing::Foreign } else { Standing::Absent };
-            (diff(&comparison, &at), standing, id)
+            let mut changes = diff(&comparison, &at);
+            network_keys.apply(&mut changes);
+            (changes, standing, stranger.unwrap_or_default())
         }
     };
     let mut changes = changes;
@@ -256,13 +277,27 @@ pub(super) async fn gather_container(
         standing,
         ignored,
         changes,
-        down: observed.as_ref().is_some_and(|observed| !observed.running && !observed.is_finished()),
+        down: observed.as_ref().is_some_and(Observed::is_down),
         removes_itself: observed.as_ref().is_some_and(Observed::removes_itself),
         image_missing: image_id.is_none() && pull_policy == "never",
         bound_to: BTreeSet::new(),
     };
-    let object = ContainerObject { declared, desired: wanted, observed, image_id, image, pull_policy };
+    let object =
+        ContainerObject { declared, desired: wanted, observed, image_id, image, pull_policy, network_keys };
     Ok(Gathered { facts, detail: Detail::Container(Box::new(object)) })
+}
+
+/// The id of the container that has this name, unless it is about to leave. An inspect by name also finds an id that
+/// starts like it (`db`).
+async fn holder(
+    reader: &EngineReader,
+    name: &str,
+    leaving: &BTreeSet<String>,
+) -> Result<Option<String>, ApplyError> {
+    let found = reader.container(name).await?.unwrap_or_default();
+    let id = found["Id"].as_str().unwrap_or_default();
+    let has_it = found["Name"].as_str().is_some_and(|found| found.trim_start_matches('/') == name);
+    Ok((has_it && !leaving.contains(id)).then(|| id.to_owned()))
 }
 
 /// Leaves out what the module says to ignore, and says how much that was.

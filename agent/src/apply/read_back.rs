@@ -33,7 +33,8 @@ pub(super) async fn read_back(
         previous: None,
         api: host.version.api,
     };
-    let changes = diff(&comparison, &Path::default().field("containers").key(key));
+    let mut changes = diff(&comparison, &Path::default().field("containers").key(key));
+    object.network_keys.apply(&mut changes);
     Ok((observed, changes))
 }
 

@@ -9,6 +9,7 @@ use super::execute::Executor;
 use super::read_back::read_back;
 use super::{ApplyError, ContainerObject, update};
 use crate::container::Observed;
+use crate::engine::EngineError;
 
 /// How far a recreation is. What must be put back depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,49 +26,27 @@ enum Stage {
     NewIn,
 }
 
-/// Recreates and returns the new container's id.
-pub(super) async fn recreate(
-    executor: &Executor<'_>,
-    name: &str,
-    key: &str,
-    object: &ContainerObject,
-) -> Result<String, ApplyError> {
-    let Some(old) = &object.observed else {
-        return Err(ApplyError::NotDone(format!("{name} does not exist, so it cannot be recreated")));
-    };
-    let mut attempt = Attempt { executor, old, new: None, stage: Stage::Nothing };
-    match attempt.run(name, key, object).await {
-        Ok(id) => Ok(id),
-        Err((step, source)) => {
-            let failed = attempt.roll_back().await;
-            let left = match &failed {
-                None if attempt.old.running => "the old container runs again, under its own name".to_owned(),
-                None => "the old container is as it was".to_owned(),
-                Some(error) => {
-                    format!("putting the old container back failed, too: {error}; look at {}", old.id)
-                }
-            };
-            executor.report.progress(Phase::RolledBack, name, &left);
-            Err(ApplyError::Step {
-                object: name.to_owned(),
-                step,
-                source: Box::new(source),
-                left,
-                rolled_back: failed.is_none(),
-            })
-        }
-    }
-}
-
-struct Attempt<'a> {
+/// A recreation: until it is committed, the old container is still there.
+pub(super) struct Recreation<'a> {
     executor: &'a Executor<'a>,
     old: &'a Observed,
     new: Option<String>,
     stage: Stage,
 }
 
-impl Attempt<'_> {
-    async fn run(
+impl<'a> Recreation<'a> {
+    /// Nothing is done yet.
+    pub(super) fn of(executor: &'a Executor<'a>, old: &'a Observed) -> Self {
+        Self { executor, old, new: None, stage: Stage::Nothing }
+    }
+
+    /// The old container.
+    pub(super) fn old(&self) -> &'a Observed {
+        self.old
+    }
+
+    /// Puts a new container in the place of the old one, and returns its id.
+    pub(super) async fn run(
         &mut self,
         name: &str,
         key: &str,
@@ -95,7 +74,7 @@ impl Attempt<'_> {
         report.progress(Phase::Stopped, &old.name, "");
         self.stage = Stage::OldAside;
         engine
-            .rename(&old.id, &aside_name(&old.name))
+            .rename(&old.id, &aside_name(old))
             .await
             .map_err(|error| ("renaming the old container", error.into()))?;
         self.stage = Stage::NewIn;
@@ -103,14 +82,22 @@ impl Attempt<'_> {
         executor.bring_up(&new).await.map_err(|error| ("start", error))?;
         report.progress(Phase::Started, name, "");
 
-        // From here the new one stands. An old one that cannot be removed is stopped, never restarts, and is ours.
+        Ok(new)
+    }
+
+    /// The new container stands: the old one goes. One that cannot be removed is stopped, never restarts, and is ours.
+    pub(super) async fn commit(self) {
+        let (engine, old) = (self.executor.engine, self.old);
         match engine.remove_container(&old.id).await {
-            Ok(()) => report.progress(Phase::Removed, &old.name, "the old container; its volumes stay"),
+            Ok(()) => self.executor.report.progress(
+                Phase::Removed,
+                &old.name,
+                "the old container; its volumes stay",
+            ),
             Err(error) => {
                 tracing::warn!(container = old.id, %error, "the old container could not be removed");
             }
         }
-        Ok(new)
     }
 
     /// Anonymous volumes keep their data: the new container names them. Only those that are still wanted.
@@ -144,46 +131,50 @@ impl Attempt<'_> {
         if wrong.is_empty() { Ok(()) } else { Err(ApplyError::NotDone(wrong.join(", "))) }
     }
 
-    /// Puts the old container back. Every step is tried, whatever the others say; the first error is returned.
-    async fn roll_back(&mut self) -> Option<ApplyError> {
+    /// Puts the old container back in its place, not yet started. Every step is tried, whatever the others say; the first
+    /// error is returned.
+    pub(super) async fn put_back(&mut self) -> Result<(), EngineError> {
         let (engine, old) = (self.executor.engine, self.old);
-        let mut failed: Option<ApplyError> = None;
-        let mut note = |result: Result<(), crate::engine::EngineError>| {
-            if let Err(error) = result {
-                failed.get_or_insert(error.into());
-            }
-        };
+        let mut done = Ok(());
         if let Some(new) = self.new.take() {
-            let fresh = self.executor.anonymous_volumes(&new).await;
-            note(engine.remove_container(&new).await);
-            for volume in
-                fresh.iter().filter(|volume| !old.anonymous_volumes.values().any(|kept| kept == *volume))
-            {
-                // Made with the new container a moment ago; the old one's are never touched.
-                let _ = engine.remove_volume(volume).await;
-            }
+            done = done.and(self.executor.unmake(&new).await);
         }
         if self.stage >= Stage::OldAside {
             let renamed = engine.rename(&old.id, &old.name).await;
             // 400: it still has its name, for it was the renaming that failed.
-            note(renamed.or_else(|error| if error.status() == Some(400) { Ok(()) } else { Err(error) }));
+            done = done.and(renamed.or_else(|error| match error.status() {
+                Some(400) => Ok(()),
+                _ => Err(error),
+            }));
         }
         if self.stage >= Stage::OldStopping {
-            note(engine.update(&old.id, &update::restart_body(&old.spec)).await);
-            if old.running {
-                note(engine.start(&old.id).await);
-            }
+            done = done.and(engine.update(&old.id, &update::restart_body(&old.spec)).await);
         }
-        self.stage = Stage::Nothing;
-        failed
+        done
+    }
+
+    /// Starts the old container, if it ran and may have been stopped.
+    pub(super) async fn start_again(&self) -> Result<(), EngineError> {
+        if self.stage >= Stage::OldStopping && self.old.running {
+            self.executor.engine.start(&self.old.id).await?;
+        }
+        Ok(())
     }
 }
 
 /// Where the new container waits. Never derived from an earlier spare name, so names do not grow.
 fn spare_name(name: &str) -> String {
-    format!("{name}.plumbline-new")
+    format!("{name}.plumbline-new-{}", random())
 }
 
-fn aside_name(name: &str) -> String {
-    format!("{name}.plumbline-old")
+/// Where a container waits that is in the way of another. Nobody else has it, whatever an earlier apply left behind.
+pub(super) fn aside_name(container: &Observed) -> String {
+    format!("{}.plumbline-old-{}", container.name, container.id.get(..12).unwrap_or_default())
+}
+
+fn random() -> String {
+    let mut bytes = [0_u8; 6];
+    // Without random numbers a name may be taken, and the engine says so.
+    let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes);
+    data_encoding::HEXLOWER.encode(&bytes)
 }

@@ -10,7 +10,7 @@ use prost_reflect::DynamicMessage;
 use serde_json::Value as Json;
 
 use super::execute::Executor;
-use super::{ApplyError, ContainerObject};
+use super::{ApplyError, ContainerObject, NetworkKeys};
 use crate::container::{endpoint_body, update_body};
 
 /// What there is to do in place.
@@ -25,7 +25,7 @@ struct Work {
 }
 
 impl Work {
-    fn of(decision: &Decision) -> Self {
+    fn of(decision: &Decision, keys: &NetworkKeys) -> Self {
         let mut work = Self::default();
         for change in &decision.facts.changes {
             let (field, key) = field_and_key(&change.path);
@@ -34,7 +34,7 @@ impl Work {
                     work.update.insert(field);
                 }
                 Means::Rename => work.rename = true,
-                Means::Connect => work.networks.extend(key),
+                Means::Connect => work.networks.extend(key.map(|key| keys.name(&key).to_owned())),
                 Means::Recreate | Means::Instruction | Means::Unspecified => {}
             }
         }
@@ -70,7 +70,7 @@ pub(super) async fn update(
     object: &ContainerObject,
 ) -> Result<(), ApplyError> {
     let Some(observed) = &object.observed else { return Ok(()) };
-    let work = Work::of(decision);
+    let work = Work::of(decision, &object.network_keys);
     let (engine, id) = (executor.engine, observed.id.as_str());
     let mut undo: Vec<Undo> = Vec::new();
     let done: Result<(), (&'static str, ApplyError)> = async {

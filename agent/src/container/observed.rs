@@ -25,32 +25,39 @@ pub struct Observed {
     pub name: String,
     /// The id of the image it was made from; it does not follow the tag.
     pub image_id: String,
-    /// It runs.
+    /// It runs, or is paused.
     pub running: bool,
+    /// It is paused.
+    pub paused: bool,
     /// The exit code of its last run.
     pub exit_code: i64,
     /// When it was last started, in the engine's words.
     pub started_at: String,
     /// The installation, module and key in its labels, if it was made by Plumbline.
     pub owner: Option<(String, String, String)>,
-    /// The generated names of its anonymous volumes, by target.
+    /// The generated names of its anonymous volumes, by target. One that was carried over is named in its settings.
     pub anonymous_volumes: BTreeMap<String, String>,
+    /// The volumes that the engine made for this very container: no setting names them.
+    pub made_volumes: Vec<String>,
     /// Its settings in normal form.
     pub spec: DynamicMessage,
 }
 
 impl Observed {
-    /// It ended by itself, well, and nobody asked the engine to keep it up: a job that is done.
+    /// A job that is done: its policy is to restart it on failure, and it ended well. Any other container that is declared
+    /// is meant to run: nothing that inspect shows tells one that ended by itself from one that somebody stopped.
     pub fn is_finished(&self) -> bool {
         let policy = self
             .spec
             .get_field_by_name("restart")
             .and_then(|restart| restart.as_message()?.get_field_by_name("name")?.as_str().map(str::to_owned))
             .unwrap_or_default();
-        !self.running
-            && self.exit_code == 0
-            && !self.started_at.starts_with("0001")
-            && matches!(policy.as_str(), "" | "on-failure")
+        !self.running && self.exit_code == 0 && !self.started_at.starts_with("0001") && policy == "on-failure"
+    }
+
+    /// It should run and does not.
+    pub fn is_down(&self) -> bool {
+        self.paused || (!self.running && !self.is_finished())
     }
 
     /// How long the engine waits between the stop signal and the kill, if the container says so.
@@ -82,21 +89,33 @@ pub fn observe(
     let labels = &inspect["Config"]["Labels"];
     let label = |name: &str| labels[name].as_str().map(str::to_owned);
     let owner = label(LABEL_INSTALLATION).zip(label(LABEL_MODULE)).zip(label(LABEL_CONTAINER));
+    let named = named_sources(&inspect["HostConfig"]);
     let anonymous = inspect["Mounts"].as_array().into_iter().flatten().filter_map(|mount| {
         let (name, target) = (mount["Name"].as_str()?, mount["Destination"].as_str()?);
         is_generated_name(name).then(|| (binds::clean(target), name.to_owned()))
     });
+    let anonymous: BTreeMap<String, String> = anonymous.collect();
+    let made = anonymous.values().filter(|name| !named.contains(&name.as_str()));
     Ok(Observed {
+        made_volumes: made.cloned().collect(),
         id: text(&inspect["Id"]),
         name: text(&inspect["Name"]).trim_start_matches('/').to_owned(),
         image_id: text(&inspect["Image"]),
         running: inspect["State"]["Running"] == json!(true),
+        paused: inspect["State"]["Paused"] == json!(true),
         exit_code: inspect["State"]["ExitCode"].as_i64().unwrap_or_default(),
         started_at: text(&inspect["State"]["StartedAt"]),
         owner: owner.map(|((installation, module), container)| (installation, module, container)),
-        anonymous_volumes: anonymous.collect(),
+        anonymous_volumes: anonymous,
         spec: observe_spec(inspect, image, host_name, name_of)?,
     })
+}
+
+/// What the settings name as the source of a mount.
+fn named_sources(host: &Json) -> Vec<&str> {
+    let list = |name: &str| host[name].as_array().into_iter().flatten();
+    let binds = list("Binds").filter_map(|bind| bind.as_str()?.split(':').next());
+    list("Mounts").filter_map(|mount| mount["Source"].as_str()).chain(binds).collect()
 }
 
 /// The settings of an inspect answer as a spec in normal form.

@@ -74,6 +74,12 @@ impl Engine {
         self.post(&format!("/containers/{}/start", escape(container)), None, CALL_DEADLINE).await.map(drop)
     }
 
+    /// Lets a paused container go on.
+    pub async fn unpause(&self, container: &str) -> Result<(), EngineError> {
+        let path = format!("/containers/{}/unpause", escape(container));
+        self.post(&path, None, CALL_DEADLINE).await.map(drop)
+    }
+
     /// Stops a container after its own grace period. One that is stopped already is fine.
     pub async fn stop(&self, container: &str, grace: Option<Duration>) -> Result<(), EngineError> {
         // The engine answers after the grace period (10 s unless the container says otherwise).
