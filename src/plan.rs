@@ -89,7 +89,7 @@ impl Decision {
                 .join("; "),
             RefusalReason::NotOurs => match self.facts.kind {
                 ObjectKind::Container => format!(
-                    "a container named {name} exists and is not Plumbline's: adopt it with `plumb take`, or rename one of them"
+                    "a container named {name} exists and is not this module's: adopt it with `plumb take`, or rename one of them"
                 ),
                 kind => format!(
                     "a {} named {name} exists and is not this module's: declare it with `external: true`, or rename one of them",

@@ -13,6 +13,7 @@
 //! * [`take`]: from a running container to its declaration.
 //! * [`engine`]: the engine, in a handle that only looks and one that acts.
 //! * [`state`]: what the agent remembers.
+//! * [`secrets`]: keeps the module's secret values out of every text.
 //! * [`serve`], [`server`]: gRPC over mutual TLS, and the agent as a process.
 //!
 //! Always true: a plan has no handle that could mutate; a refused module has had no mutating call; after every
@@ -22,6 +23,7 @@ pub mod apply;
 pub mod container;
 pub mod engine;
 pub mod operations;
+pub mod secrets;
 pub mod serve;
 pub mod server;
 pub mod service;

@@ -16,6 +16,7 @@ use tokio_stream::Stream;
 
 use crate::apply::{Report, apply};
 use crate::engine::Engine;
+use crate::secrets::Secrets;
 use crate::state::State;
 
 /// How many ended operations are remembered for callers that ask again.
@@ -107,17 +108,24 @@ impl Operations {
 
     async fn work(self: Arc<Self>, operation: Arc<Operation>, turn: Turn, request: ApplyRequest) {
         let _turn = turn.await;
-        let reporter = Reporter(operation.clone());
+        let secrets = request.spec.as_ref().map(Secrets::of).unwrap_or_default();
+        let reporter = Reporter { operation: operation.clone(), secrets: secrets.clone() };
         // In a task of its own, so that a fault in it still ends the operation for those who watch.
         let this = self.clone();
         let work = tokio::spawn(async move {
             let applied = apply(&this.engine, &this.state, &this.installation, &request, &reporter).await;
+            let reached = applied.result.map(|mut result| {
+                for object in &mut result.objects {
+                    object.detail = secrets.mask(&object.detail);
+                }
+                result
+            });
             match applied.error {
-                None => Event::Result(applied.result.unwrap_or_default()),
+                None => Event::Result(reached.unwrap_or_default()),
                 Some(error) => Event::Failure(Failure {
                     code: error.code() as i32,
-                    message: error.to_string(),
-                    reached: applied.result,
+                    message: secrets.mask(&error.to_string()),
+                    reached,
                     rolled_back: error.rolled_back(),
                 }),
             }
@@ -207,18 +215,22 @@ fn watch_events(operation: Arc<Operation>) -> Events {
     })
 }
 
-struct Reporter(Arc<Operation>);
+struct Reporter {
+    operation: Arc<Operation>,
+    secrets: Secrets,
+}
 
 impl Report for Reporter {
     fn progress(&self, phase: Phase, object: &str, detail: &str) {
-        tracing::info!(operation = self.0.id, ?phase, object, detail);
-        self.0.push(Event::Progress(progress(phase, object, detail)), false);
+        let detail = self.secrets.mask(detail);
+        tracing::info!(operation = self.operation.id, ?phase, object, detail);
+        self.operation.push(Event::Progress(progress(phase, object, &detail)), false);
     }
 
     fn pulling(&self, image: &str, done: u64, total: u64) {
         let mut event = progress(Phase::Pulling, image, "");
         (event.done_bytes, event.total_bytes) = (done, total);
-        self.0.push(Event::Progress(event), false);
+        self.operation.push(Event::Progress(event), false);
     }
 }
 

@@ -18,6 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::apply::{self, ApplyError, Host, observe_container, owner};
 use crate::engine::Engine;
 use crate::operations::Operations;
+use crate::secrets::Secrets;
 use crate::state::State;
 use crate::take::{EngineDefaults, declaration, module_name};
 
@@ -129,12 +130,14 @@ impl AgentService for Agent {
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
         let plan =
             apply::plan(self.engine.reader(), &self.state, &self.installation, request.get_ref()).await;
-        plan.map(Response::new).map_err(|error| error.to_status())
+        plan.map(Response::new).map_err(|error| {
+            error.to_status(&request.get_ref().spec.as_ref().map(Secrets::of).unwrap_or_default())
+        })
     }
 
     async fn observe(&self, request: Request<ObserveRequest>) -> Result<Response<ObserveResponse>, Status> {
         let observed = Self::observe(self, &request.get_ref().container).await;
-        observed.map(Response::new).map_err(|error| error.to_status())
+        observed.map(Response::new).map_err(|error| error.to_status(&Secrets::default()))
     }
 
     async fn adopt(&self, request: Request<AdoptRequest>) -> Result<Response<AdoptResponse>, Status> {
@@ -142,7 +145,9 @@ impl AgentService for Agent {
         let module = request.spec.as_ref().map(|spec| spec.name().to_owned()).unwrap_or_default();
         let _turn = self.operations.turn(&module).await;
         let adopted = apply::adopt(self.engine.reader(), &self.state, &self.installation, &request).await;
-        adopted.map(Response::new).map_err(|error| error.to_status())
+        adopted
+            .map(Response::new)
+            .map_err(|error| error.to_status(&request.spec.as_ref().map(Secrets::of).unwrap_or_default()))
     }
 
     async fn remove(&self, _request: Request<RemoveRequest>) -> Result<Response<RemoveResponse>, Status> {
@@ -154,7 +159,11 @@ impl AgentService for Agent {
     }
 
     async fn get_node(&self, _request: Request<GetNodeRequest>) -> Result<Response<GetNodeResponse>, Status> {
-        let version = self.engine.ask_version().await.map_err(|error| ApplyError::from(error).to_status())?;
+        let version = self
+            .engine
+            .ask_version()
+            .await
+            .map_err(|error| ApplyError::from(error).to_status(&Secrets::default()))?;
         Ok(Response::new(GetNodeResponse {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             name: self.name.clone(),

@@ -169,6 +169,11 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
+/// An absolute path as engines compare it: no repeated or trailing slashes, no `.` or `..`.
+pub fn clean_path(path: &str) -> String {
+    forms::text(crate::proto::v1::Form::Path, path)
+}
+
 /// Processors as the engine counts them, in whole units of 1e-9.
 #[must_use]
 pub fn to_nano_cpus(cpus: f64) -> f64 {

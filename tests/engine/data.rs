@@ -120,7 +120,15 @@ async fn a_taken_container_keeps_its_volumes_when_it_is_recreated() {
     }
 }
 
+/// Something answers on this port, soon: after a start it takes a moment.
 fn answers(port: u16) -> bool {
+    (0..30).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        answers_now(port)
+    })
+}
+
+fn answers_now(port: u16) -> bool {
     use std::io::{Read as _, Write as _};
     let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", port)) else { return false };
     let _ = stream.set_read_timeout(Some(std::time::Duration::from_secs(2)));

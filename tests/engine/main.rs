@@ -7,6 +7,7 @@ mod cases;
 mod data;
 mod defaults;
 mod failures;
+mod faults;
 mod half_way;
 mod in_place;
 mod interrupted;

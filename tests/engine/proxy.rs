@@ -1,9 +1,9 @@
-//! A Unix socket before the engine's: notes every call, and can hold one back.
+//! A Unix socket before the engine's: notes every call, can hold one back, and can answer one with an error.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -16,13 +16,25 @@ pub(crate) struct Proxy {
     calls: Arc<Mutex<Vec<String>>>,
     /// The call, by a part of its text, that is held back; and whether one is held back now.
     hold: watch::Sender<(Option<String>, bool)>,
+    /// After how many more mutating calls one fails, and how.
+    fault: Arc<Mutex<Option<(usize, Fault)>>>,
+}
+
+/// How a call fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It never reaches the engine.
+    NotDone,
+    /// The engine does it, and its answer is lost.
+    DoneAndLost,
 }
 
 impl Proxy {
     /// Starts to listen on this path.
     pub(crate) fn listen(path: &Path) -> Self {
         let listener = UnixListener::bind(path).expect("a socket can be made");
-        let proxy = Self { calls: Arc::default(), hold: watch::Sender::new((None, false)) };
+        let proxy =
+            Self { calls: Arc::default(), hold: watch::Sender::new((None, false)), fault: Arc::default() };
         let serving = proxy.clone();
         tokio::spawn(async move {
             while let Ok((agent, _)) = listener.accept().await {
@@ -54,17 +66,57 @@ impl Proxy {
         self.hold.send_replace((None, false));
     }
 
+    /// Lets a mutating call fail: the one after so many others.
+    pub(crate) fn fail_after(&self, calls: usize, fault: Fault) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some((calls, fault));
+    }
+
+    /// No call fails any more. True: one did.
+    pub(crate) fn failed(&self) -> bool {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take().is_none()
+    }
+
+    /// How this call fails, if it is its turn.
+    fn fault_of(&self, call: &str) -> Option<Fault> {
+        let mut waiting = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        if call.starts_with("GET ") {
+            return None;
+        }
+        match waiting.as_mut() {
+            Some((0, fault)) => {
+                let fault = *fault;
+                *waiting = None;
+                Some(fault)
+            }
+            Some((calls, _)) => {
+                *calls -= 1;
+                None
+            }
+            None => None,
+        }
+    }
+
     fn calls(&self) -> MutexGuard<'_, Vec<String>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Carries one connection: requests one by one, answers as they come.
     async fn carry(self, agent: UnixStream, engine: UnixStream) {
-        let (requests, mut answers) = agent.into_split();
+        let (requests, answers) = agent.into_split();
         let (mut from_engine, mut to_engine) = engine.into_split();
-        tokio::spawn(async move { tokio::io::copy(&mut from_engine, &mut answers).await });
+        let answers = Arc::new(tokio::sync::Mutex::new(answers));
+        let carried = answers.clone();
+        tokio::spawn(async move {
+            let mut piece = vec![0; 16 * 1024];
+            while let Ok(length @ 1..) = from_engine.read(&mut piece).await {
+                if carried.lock().await.write_all(&piece[..length]).await.is_err() {
+                    return;
+                }
+            }
+            let _ = carried.lock().await.shutdown().await;
+        });
         let mut requests = BufReader::new(requests);
-        while let Ok(true) = self.pass_on(&mut requests, &mut to_engine).await {}
+        while let Ok(true) = self.pass_on(&mut requests, &mut to_engine, &answers).await {}
     }
 
     /// Passes one request on; false: there was none.
@@ -72,6 +124,7 @@ impl Proxy {
         &self,
         requests: &mut BufReader<OwnedReadHalf>,
         engine: &mut OwnedWriteHalf,
+        answers: &tokio::sync::Mutex<OwnedWriteHalf>,
     ) -> std::io::Result<bool> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -91,10 +144,35 @@ impl Proxy {
             self.hold.send_modify(|(_, held)| *held = true);
             let _ = self.hold.subscribe().wait_for(|(hold, _)| hold.is_none()).await;
         }
-        engine.write_all(head.as_bytes()).await?;
-        engine.write_all(&body).await?;
+        match self.fault_of(&call) {
+            None => {
+                engine.write_all(head.as_bytes()).await?;
+                engine.write_all(&body).await?;
+            }
+            Some(fault) => {
+                if fault == Fault::DoneAndLost {
+                    do_and_lose(&head, &body).await?;
+                }
+                fail(&mut *answers.lock().await).await?;
+            }
+        }
         Ok(true)
     }
+}
+
+/// Sends a request over a connection of its own, and reads the answer to its end.
+async fn do_and_lose(head: &str, body: &[u8]) -> std::io::Result<()> {
+    let mut engine = UnixStream::connect(socket()).await?;
+    // The engine closes a connection of the older version after its answer.
+    engine.write_all(head.replacen("HTTP/1.1", "HTTP/1.0", 1).as_bytes()).await?;
+    engine.write_all(body).await?;
+    engine.read_to_end(&mut Vec::new()).await.map(drop)
+}
+
+async fn fail(agent: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
+    let body = r#"{"message":"a fault of the test"}"#;
+    let head = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: ";
+    agent.write_all(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes()).await
 }
 
 /// Method and path, without the version and the query.

@@ -6,6 +6,7 @@ use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::engine::EngineError;
+use crate::secrets::Secrets;
 use crate::state::StateError;
 
 /// An apply, plan or adoption that did not come to a result.
@@ -132,9 +133,10 @@ impl ApplyError {
         }
     }
 
-    /// The status that answers an RPC. Details stay short: long ones arrive as an empty error.
-    pub fn to_status(&self) -> tonic::Status {
-        let message: String = self.to_string().chars().take(3000).collect();
+    /// The status that answers an RPC, without the secrets of the module it is about. Details stay short: long ones arrive
+    /// as an empty error.
+    pub fn to_status(&self, secrets: &Secrets) -> tonic::Status {
+        let message: String = secrets.mask(&self.to_string()).chars().take(3000).collect();
         let facts = [("rolled_back".to_owned(), self.rolled_back().to_string())];
         let details = ErrorDetails::with_error_info(self.reason(), "plumbline.v1", facts);
         tonic::Status::with_error_details(self.code(), message, details)

@@ -1,8 +1,5 @@
 //! Doing what was decided. As little is decided here as possible: one arm for each action.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use plumbline::plan::Decision;
 use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, Phase};
 use serde_json::json;
@@ -11,14 +8,10 @@ use super::networks::others_key;
 use super::open::Open;
 use super::read_back::{read_back, residue_of, residue_on_wire};
 use super::run::Report;
-use super::{ApplyError, ContainerObject, Detail, Host, recreate, update};
-use crate::container::{Body, LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, Observed, create_body};
-use crate::engine::{Engine, EngineError};
+use super::{ApplyError, Detail, Host, recreate, update};
+use crate::container::Observed;
+use crate::engine::Engine;
 use crate::state::{ContainerState, State};
-
-/// How long a started container must stay up before it counts as started.
-const SETTLE: Duration = Duration::from_secs(1);
-const POLL: Duration = Duration::from_millis(100);
 
 /// What executing needs.
 pub(super) struct Executor<'a> {
@@ -113,11 +106,7 @@ impl Executor<'_> {
 
     async fn remove_all(&self, leaving: &[&Observed]) -> Result<(), ApplyError> {
         for observed in leaving {
-            match self.engine.remove_container(&observed.id).await {
-                // One that removes itself may have done so.
-                Err(error) if error.is_not_found() => {}
-                removed => step(&observed.name, "removal", removed)?,
-            }
+            step(&observed.name, "removal", self.remove(&observed.id).await)?;
             let why = "it left the declaration; its volumes stay";
             self.report.progress(Phase::Removed, &observed.name, why);
         }
@@ -204,110 +193,6 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// A container where there was none. If it does not come up, nothing is left of it.
-    async fn create(&self, name: &str, key: &str, object: &ContainerObject) -> Result<String, ApplyError> {
-        let body = self.body(key, object, &BTreeMap::new());
-        let id = step(name, "creation", self.make(name, &body).await)?;
-        self.report.progress(Phase::Created, name, "");
-        if let Err(source) = self.bring_up(&id).await {
-            let removed = self.unmake(&id).await;
-            self.report.progress(Phase::RolledBack, name, "the new container was removed");
-            let left = match &removed {
-                Ok(()) => "there was no container before and there is none now".to_owned(),
-                Err(error) => format!("the new container could not be removed: {error}"),
-            };
-            return Err(ApplyError::Step {
-                object: name.to_owned(),
-                step: "start",
-                source: Box::new(source),
-                left,
-                rolled_back: removed.is_ok(),
-            });
-        }
-        self.report.progress(Phase::Started, name, "");
-        Ok(id)
-    }
-
-    async fn start(&self, name: &str, object: &ContainerObject) -> Result<(), ApplyError> {
-        let Some(observed) = &object.observed else { return Ok(()) };
-        if observed.paused {
-            step(name, "unpausing", self.engine.unpause(&observed.id).await)?;
-        }
-        step(name, "start", self.bring_up(&observed.id).await)?;
-        self.report.progress(Phase::Started, name, "");
-        Ok(())
-    }
-
-    pub(super) fn body(
-        &self,
-        key: &str,
-        object: &ContainerObject,
-        volumes: &BTreeMap<String, String>,
-    ) -> Body {
-        let labels = [
-            (LABEL_INSTALLATION, self.host.installation.as_str()),
-            (LABEL_MODULE, self.module),
-            (LABEL_CONTAINER, key),
-        ];
-        create_body(&object.declared, &labels, volumes, self.host.version.api)
-    }
-
-    /// Creates a container and attaches it to all its networks. If that fails, nothing is left of it.
-    pub(super) async fn make(&self, name: &str, body: &Body) -> Result<String, ApplyError> {
-        for bind in body.create["HostConfig"]["Binds"].as_array().into_iter().flatten() {
-            // In this form an engine makes a missing source, empty, at every start.
-            let source = bind.as_str().and_then(|bind| bind.split(':').next()).unwrap_or_default();
-            if !std::path::Path::new(source).exists() {
-                return Err(ApplyError::MissingSource { path: source.to_owned() });
-            }
-        }
-        let id = self.engine.create_container(name, body.platform.as_deref(), &body.create).await?;
-        for (network, endpoint) in &body.connect {
-            if let Err(error) = self.engine.connect(network, &id, endpoint).await {
-                self.unmake(&id).await?;
-                return Err(error.into());
-            }
-        }
-        Ok(id)
-    }
-
-    /// Removes a container that was made a moment ago, and the volumes that the engine made with it, which hold nothing but
-    /// the image's files. A volume that anybody named stays, whatever its name looks like.
-    pub(super) async fn unmake(&self, id: &str) -> Result<(), EngineError> {
-        let observed = super::observe_container(self.engine, self.host, id).await;
-        self.engine.remove_container(id).await?;
-        if let Ok(Some(observed)) = observed {
-            for volume in observed.made_volumes {
-                let _ = self.engine.remove_volume(&volume).await;
-            }
-        }
-        Ok(())
-    }
-
-    /// Starts a container and watches that it stays up. One that ends well by itself counts as up.
-    pub(super) async fn bring_up(&self, id: &str) -> Result<(), ApplyError> {
-        self.engine.start(id).await?;
-        let until = tokio::time::Instant::now() + SETTLE;
-        loop {
-            let inspect = self.engine.container(id).await?.unwrap_or_default();
-            let state = &inspect["State"];
-            let restarted = inspect["RestartCount"].as_i64().unwrap_or_default() > 0
-                || state["Restarting"] == json!(true);
-            let exit_code = state["ExitCode"].as_i64().unwrap_or_default();
-            let ended = state["Running"] != json!(true);
-            let failed = exit_code != 0 && (restarted || ended);
-            if failed || state["Dead"] == json!(true) {
-                let error = state["Error"].as_str().filter(|error| !error.is_empty()).map(str::to_owned);
-                let lines = self.engine.last_lines(id, 10).await.unwrap_or_default();
-                return Err(ApplyError::NotUp { exit_code, error, lines });
-            }
-            if ended || tokio::time::Instant::now() >= until {
-                return Ok(());
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
-
     /// Stops a container that left the declaration, so that not even an engine restart starts it again.
     async fn set_aside(&self, observed: &Observed) -> Result<(), ApplyError> {
         let aside = self.engine.rename(&observed.id, &recreate::aside_name(observed)).await;
@@ -354,7 +239,7 @@ fn read_back_words(residue: usize, fresh: bool) -> String {
 }
 
 /// An error of a step before which nothing of this object was touched.
-fn step<T, E: Into<ApplyError>>(
+pub(super) fn step<T, E: Into<ApplyError>>(
     object: &str,
     step: &'static str,
     result: Result<T, E>,

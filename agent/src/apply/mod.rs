@@ -11,6 +11,7 @@ mod adopt;
 mod error;
 mod execute;
 mod gather;
+mod make;
 mod networks;
 mod open;
 mod paths;

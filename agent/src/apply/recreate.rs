@@ -87,8 +87,8 @@ impl<'a> Recreation<'a> {
 
     /// The new container stands: the old one goes. One that cannot be removed is stopped, never restarts, and is ours.
     pub(super) async fn commit(self) {
-        let (engine, old) = (self.executor.engine, self.old);
-        match engine.remove_container(&old.id).await {
+        let old = self.old;
+        match self.executor.remove(&old.id).await {
             Ok(()) => self.executor.report.progress(
                 Phase::Removed,
                 &old.name,

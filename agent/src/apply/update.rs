@@ -10,8 +10,9 @@ use prost_reflect::DynamicMessage;
 use serde_json::Value as Json;
 
 use super::execute::Executor;
+use super::read_back::read_back;
 use super::{ApplyError, ContainerObject, NetworkKeys};
-use crate::container::{endpoint_body, update_body};
+use crate::container::{Observed, endpoint_body, update_body};
 
 /// What there is to do in place.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -62,8 +63,8 @@ pub(super) fn restart_body(spec: &DynamicMessage) -> Json {
 }
 
 /// Brings the container to what is desired: name, networks, limits, in this order. After a failure the steps that were
-/// done are undone, the last first. Limits come last because they cannot be undone (an engine does not take a limit away
-/// again); a call that changes them does all or nothing.
+/// done are undone, the last first. Limits come last, for an engine does not take a limit away again; a call that changes
+/// them does all or nothing.
 pub(super) async fn update(
     executor: &Executor<'_>,
     decision: &Decision,
@@ -74,23 +75,26 @@ pub(super) async fn update(
     let (engine, id) = (executor.engine, observed.id.as_str());
     let mut undo: Vec<Undo> = Vec::new();
     let done: Result<(), (&'static str, ApplyError)> = async {
+        // What undoes a step stands before it: a call that fails may have been done all the same.
         if work.rename {
-            engine.rename(id, &decision.facts.engine_name).await.map_err(|error| ("rename", error.into()))?;
             undo.push(Undo::Rename(observed.name.clone()));
+            engine.rename(id, &decision.facts.engine_name).await.map_err(|error| ("rename", error.into()))?;
         }
         for network in &work.networks {
             let before = endpoint_body(&observed.spec, network);
-            if before.is_some() {
+            let is_attached = before.is_some();
+            undo.push(Undo::Network(network.clone(), before));
+            if is_attached {
                 // A connected endpoint must be disconnected first, even to change it.
                 engine.disconnect(network, id).await.map_err(|error| ("disconnect", error.into()))?;
             }
-            undo.push(Undo::Network(network.clone(), before));
             if let Some(endpoint) = endpoint_body(&object.desired, network) {
                 engine.connect(network, id, &endpoint).await.map_err(|error| ("connect", error.into()))?;
             }
         }
         if !work.update.is_empty() {
             let fields: Vec<&str> = work.update.iter().map(String::as_str).collect();
+            undo.push(Undo::Update(update_body(&observed.spec, &fields)));
             let body = update_body(&object.desired, &fields);
             engine.update(id, &body).await.map_err(|error| ("update", error.into()))?;
         }
@@ -109,11 +113,32 @@ pub(super) async fn update(
             rolled_back = false;
         }
     }
+    if rolled_back && let Some(paths) = left_changed(executor, decision, object, observed).await {
+        left = format!("this could not be undone: {paths}");
+        rolled_back = false;
+    }
     executor.report.progress(Phase::RolledBack, &decision.facts.engine_name, &left);
     Err(ApplyError::Step { object: observed.name.clone(), step, source: Box::new(source), left, rolled_back })
 }
 
+/// The paths, of those that were to be changed, that are not as they were before; none: all are.
+async fn left_changed(
+    executor: &Executor<'_>,
+    decision: &Decision,
+    object: &ContainerObject,
+    before: &Observed,
+) -> Option<String> {
+    let as_before = ContainerObject { desired: before.spec.clone(), ..object.clone() };
+    let key = &decision.facts.key;
+    let (_, differs) = read_back(executor.engine, executor.host, &as_before, key, &before.id).await.ok()?;
+    let wanted = |path: &Path| decision.facts.changes.iter().any(|change| change.path == *path);
+    let paths: Vec<String> =
+        differs.iter().filter(|change| wanted(&change.path)).map(|change| change.path.to_string()).collect();
+    (!paths.is_empty()).then(|| paths.join(", "))
+}
+
 enum Undo {
+    Update(Json),
     Rename(String),
     Network(String, Option<Json>),
 }
@@ -121,7 +146,12 @@ enum Undo {
 impl Undo {
     async fn run(self, executor: &Executor<'_>, id: &str) -> Result<(), ApplyError> {
         match self {
-            Self::Rename(name) => executor.engine.rename(id, &name).await?,
+            Self::Update(body) => executor.engine.update(id, &body).await?,
+            Self::Rename(name) => match executor.engine.rename(id, &name).await {
+                // 400: it has that name still.
+                Err(error) if error.status() == Some(400) => {}
+                renamed => renamed?,
+            },
             Self::Network(network, before) => {
                 clear_endpoint(executor, &network, id).await?;
                 if let Some(endpoint) = before {

@@ -1,5 +1,6 @@
 //! Mounts in the engine's three forms: `HostConfig.Mounts`, `HostConfig.Binds` as text, `Config.Volumes` as keys.
 
+use plumbline::normal::clean_path;
 use serde_json::{Map, Value as Json, json};
 
 /// One list in the shape of `HostConfig.Mounts`, from all three. A key of `Config.Volumes` is an anonymous volume
@@ -38,7 +39,7 @@ pub(super) fn anonymous(target: &str) -> Json {
 
 /// A mount target as engines compare it.
 pub(super) fn clean(target: &str) -> String {
-    format!("/{}", target.trim_matches('/'))
+    clean_path(&format!("/{target}"))
 }
 
 /// `source:target[:mode,...]`; a source that is no path is the name of a volume. Paths with colons cannot be written
@@ -102,6 +103,13 @@ mod tests {
                 { "Type": "volume", "Target": "/anon" }
             ])
         );
+    }
+
+    #[test]
+    fn a_target_is_compared_as_engines_do() {
+        for target in ["/data/sub", "/data//sub/", "/data/./x/../sub", "data/sub"] {
+            assert_eq!(clean(target), "/data/sub", "{target}");
+        }
     }
 
     #[test]

@@ -170,6 +170,11 @@ fn reshape(
             // Copied from the container that owns the namespace.
             json["Config"]["Domainname"] = Json::Null;
         }
+        let image_entrypoint = image.and_then(|image| image["Config"]["Entrypoint"].as_array());
+        if image_entrypoint.is_some_and(|words| !words.is_empty()) && json["Config"]["Entrypoint"].is_null() {
+            // Taken away with [""], which engines store as null: as much as a declared empty list.
+            json["Config"]["Entrypoint"] = json!([]);
+        }
         let (set, unset) = environment(&json["Config"]["Env"]);
         json["Config"]["Env"] = Json::Object(set);
         json["Config"]["Env[]"] = Json::Array(unset);

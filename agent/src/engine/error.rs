@@ -74,6 +74,15 @@ impl EngineError {
         }
     }
 
+    /// Whether the call took effect is not known: no answer came, or one that the engine gives for its own troubles.
+    pub fn is_unclear(&self) -> bool {
+        match self {
+            Self::TimedOut { .. } | Self::Malformed { .. } => true,
+            Self::Refused { status, .. } => *status >= 500,
+            Self::Unreachable { .. } | Self::TooOld { .. } | Self::Pull { .. } => false,
+        }
+    }
+
     /// The object that the call was about does not exist.
     pub fn is_not_found(&self) -> bool {
         self.status() == Some(404)

@@ -134,11 +134,36 @@ impl EngineReader {
             Ok(Ok(collected)) => collected.to_bytes(),
             _ => return Ok(String::new()),
         };
-        // Frames of the multiplexed stream start with eight bytes of which the first is 0, 1 or 2.
-        let text: String = String::from_utf8_lossy(&bytes)
+        let text: String = String::from_utf8_lossy(&without_frames(&bytes))
             .chars()
             .filter(|character| *character == '\n' || !character.is_control())
             .collect();
         Ok(text.trim().to_owned())
+    }
+}
+
+/// The output of a container without a terminal comes in frames: one byte for the stream, three zeros, four bytes for the
+/// length (Docker Engine API, "Attach to a container"). With a terminal it comes as it is.
+fn without_frames(bytes: &[u8]) -> Vec<u8> {
+    let (mut rest, mut text) = (bytes, Vec::new());
+    while let [0..=2, 0, 0, 0, a, b, c, d, after @ ..] = rest {
+        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+        let (frame, next) = after.split_at(length.min(after.len()));
+        text.extend_from_slice(frame);
+        rest = next;
+    }
+    text.extend_from_slice(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_frames;
+
+    #[test]
+    fn frames_are_taken_off() {
+        assert_eq!(without_frames(b"\x01\0\0\0\0\0\0\x26abc"), b"abc");
+        assert_eq!(without_frames(b"\x01\0\0\0\0\0\0\x02ab\x02\0\0\0\0\0\0\x01c"), b"abc");
+        assert_eq!(without_frames(b"plain"), b"plain");
     }
 }

@@ -62,6 +62,11 @@ pub(super) enum CliError {
     /// Somebody asked the command to end before it was done.
     #[error("interrupted: what was being applied was finished first; run it again to see what is left to do")]
     Interrupted,
+    /// Another process works with the data directory.
+    #[error(
+        "another `plumb up` uses the data directory {0}: wait until it has ended, and run this one again"
+    )]
+    InUse(PathBuf),
     /// A file that would be overwritten.
     #[error("{0} exists already: move it away, or name another with --write-to")]
     Exists(PathBuf),

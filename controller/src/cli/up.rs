@@ -45,6 +45,7 @@ pub(super) struct Options {
 pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let specs = options.manifests.read()?;
     let data_dir = options.data_dir.clone().unwrap_or_else(|| folder("XDG_DATA_HOME", ".local/share"));
+    let _lock = lock(&data_dir)?;
     let identities = Identities::prepare(&data_dir, printer)?;
 
     // Both end when the sender is dropped, at the end of this function.
@@ -142,6 +143,19 @@ async fn apply(
         tally.add(push(client, request, printer).await?);
     }
     Ok(tally.exit())
+}
+
+/// Only one at a time works with a data directory: it is taken before anything in it is read or made.
+fn lock(data_dir: &Path) -> Result<std::fs::File, CliError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+
+    let path = data_dir.join("up.lock");
+    let failed = |source| CliError::File { action: "opened", path: path.clone(), source };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir).map_err(failed)?;
+    let file =
+        std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    file.try_lock().map_err(|_| CliError::InUse(data_dir.to_owned()))?;
+    Ok(file)
 }
 
 struct Identities {
