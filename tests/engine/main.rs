@@ -16,6 +16,7 @@ mod one_change;
 mod operations;
 mod proxy;
 mod recreation;
+mod remembering;
 mod served;
 mod site;
 mod streams;

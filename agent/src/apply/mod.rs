@@ -6,6 +6,10 @@
 //!
 //! [`gather`] only looks, and gets an engine handle that can do no more. The decision is `plumbline::plan`. [`execute`]
 //! does what was decided, reads back after every mutation, and puts back what was before when a step fails.
+//!
+//! `execute` goes through the objects; `make` makes and removes one container, `update` changes one in place, `recreate`
+//! replaces one, and `open` keeps the replaced ones until nobody needs them any more. A call whose answer is lost may have
+//! been done: every step can be undone from the moment before it.
 
 mod adopt;
 mod error;
