@@ -218,9 +218,9 @@ async fn h27_a_new_image_finds_the_data_of_the_old_ones_volume() {
     docker(&["create", "--name", &maker, "plumbline/sample:1"]);
     let build = |version: &str| {
         let label = format!("LABEL version={version}");
-        docker(&["commit", "--change", "VOLUME /var/t", "--change", &label, &maker, &image]);
+        docker(&["commit", "--change", "VOLUME /var/t", "--change", &label, &maker, &image])
     };
-    build("1");
+    let first = build("1");
     let spec = host.site.holding(&json!({ "image": image, "pull_policy": "never" }));
     host.apply(&spec, false).await;
     let volume = |inspect: &Json| {
@@ -230,7 +230,7 @@ async fn h27_a_new_image_finds_the_data_of_the_old_ones_volume() {
     };
     let before = volume(&host.site.inspect("c").await);
     docker(&["exec", &host.container(), "/bin/sh", "-c", "echo kept > /var/t/file"]);
-    build("2");
+    let second = build("2");
     assert_eq!(host.apply(&spec, true).await.outcome(), Outcome::Recreated);
     let inspect = host.site.inspect("c").await;
     assert_eq!(inspect["Config"]["Labels"]["version"], "2");
@@ -238,7 +238,7 @@ async fn h27_a_new_image_finds_the_data_of_the_old_ones_volume() {
     assert_eq!(docker(&["exec", &host.container(), "cat", "/var/t/file"]), "kept");
     host.settled(&spec).await;
     docker(&["rm", "--force", &maker, &host.container()]);
-    docker(&["rmi", "--force", &image]);
+    docker(&["rmi", "--force", &first, &second]);
 }
 
 fn with_links(host: &Served, edit: &str) -> ModuleSpec {

@@ -135,8 +135,15 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         let named = format!("name=^{}", self.name);
+        let mut volumes = String::new();
         for id in docker(&["ps", "-aq", "--filter", &named]).lines() {
+            volumes += &docker(&["inspect", "-f", "{{range .Mounts}}{{println .Name}}{{end}}", id]);
+            volumes.push('\n');
             docker(&["rm", "-f", "-v", id]);
+        }
+        // Anonymous volumes that were carried over have become named ones, which no removal of a container takes along.
+        for volume in volumes.lines().filter(|name| plumbline_agent::container::is_generated_name(name)) {
+            docker(&["volume", "rm", volume]);
         }
         for id in docker(&["network", "ls", "-q", "--filter", &named]).lines() {
             docker(&["network", "rm", id]);
