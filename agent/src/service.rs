@@ -59,6 +59,8 @@ impl Agent {
         let defaults = EngineDefaults::read(&reader.info().await?, settings.as_ref());
         let key = module_name(&observed.name);
         let declaration = declaration(&observed, image.as_ref(), &defaults, &key, &key)?;
+        let made_by = observed.owner.as_ref().map(|(installation, _, _)| installation.clone());
+        let other_installation = made_by.filter(|installation| *installation != host.installation);
         let module = owner(&self.state, &host, &observed.id, observed.owner.as_ref());
         Ok(ObserveResponse {
             engine_id: observed.id.clone(),
@@ -68,6 +70,7 @@ impl Agent {
             started_at: observed.started_at.clone(),
             running: observed.running,
             module: module.map(|(module, _)| module).unwrap_or_default(),
+            other_installation: other_installation.unwrap_or_default(),
         })
     }
 }

@@ -146,3 +146,32 @@ async fn a_plan_makes_no_mutating_call_and_its_token_binds() {
     .await;
     assert_eq!(object(&applied.result.expect("a result"), "c").reason(), RefusalReason::StalePlan);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_installation_made_is_adopted_only_if_that_is_said() {
+    let (owner, other) = (Site::new("made").await, Site::new("other").await);
+    owner.apply(&owner.holding(&json!({})), false).await;
+    let before = owner.identity("c").await;
+    let container = hold(&json!({ "container_name": format!("{}-c", owner.name) }));
+    let spec = other.module(json!({ "containers": { "c": container } }));
+    let request = |said| plumbline::proto::v1::AdoptRequest {
+        container: format!("{}-c", owner.name),
+        spec: Some(spec.clone()),
+        key: "c".to_owned(),
+        from_other_installation: said,
+        ..Default::default()
+    };
+    let adopt = async |said| {
+        plumbline_agent::apply::adopt(
+            other.engine.reader(),
+            &other.state,
+            &other.installation,
+            &request(said),
+        )
+        .await
+    };
+    let refused = adopt(false).await.expect_err("it is another's");
+    assert!(refused.to_string().contains("--from-other-installation"), "{refused}");
+    assert!(adopt(true).await.expect("it was said").adopted);
+    assert_eq!(owner.identity("c").await, before);
+}

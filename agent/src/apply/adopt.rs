@@ -31,6 +31,13 @@ pub async fn adopt(
     let observed = observe_container(reader, &host, &request.container)
         .await?
         .ok_or_else(|| ApplyError::NoContainer { name: request.container.clone() })?;
+    if let Some((installation, module, _)) = &observed.owner
+        && *installation != host.installation
+        && !request.from_other_installation
+    {
+        let (installation, module) = (installation.clone(), module.clone());
+        return Err(ApplyError::OtherInstallation { name: observed.name, installation, module });
+    }
     if let Some(owner) = owner(state, &host, &observed.id, observed.owner.as_ref())
         && owner != (spec.name().to_owned(), key.to_owned())
     {

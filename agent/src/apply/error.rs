@@ -51,6 +51,19 @@ pub enum ApplyError {
         /// Its name or id.
         name: String,
     },
+    /// Another installation made the container.
+    #[error(
+        "the container {name} belongs to module {module} of another installation of Plumbline ({installation}): two would \
+         fight over it; if that one is gone for good, take it with --from-other-installation"
+    )]
+    OtherInstallation {
+        /// The container.
+        name: String,
+        /// The other installation.
+        installation: String,
+        /// Its module.
+        module: String,
+    },
     /// The container is another module's.
     #[error("the container {name} is already container {key} of module {module}")]
     OwnedElsewhere {
@@ -116,6 +129,7 @@ impl ApplyError {
             )
             | Self::OlderRevision { .. }
             | Self::OwnedElsewhere { .. }
+            | Self::OtherInstallation { .. }
             | Self::MissingSource { .. }
             | Self::NotUp { .. }
             | Self::NotDone(_) => Code::FailedPrecondition,
@@ -157,6 +171,7 @@ impl ApplyError {
             Self::MissingSource { .. } => "MISSING_BIND_SOURCE",
             Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
+            Self::OtherInstallation { .. } => "OTHER_INSTALLATION",
             Self::Step { source, .. } | Self::Partly { source, .. } => source.reason(),
             Self::NotUp { .. } => "DID_NOT_STAY_UP",
             Self::NotDone(_) => "NOT_READ_BACK",

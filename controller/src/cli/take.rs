@@ -27,6 +27,9 @@ pub(super) struct Options {
     /// With no such module registered yet: where to write its manifest; else MODULE.yaml in the current directory.
     #[arg(long, value_name = "FILE")]
     write_to: Option<PathBuf>,
+    /// Take a container that another installation of Plumbline made. Only if that one is gone: two would fight over it.
+    #[arg(long)]
+    from_other_installation: bool,
     #[command(flatten)]
     client: ClientOptions,
 }
@@ -40,6 +43,7 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         container: options.container.clone(),
         module: module.to_owned(),
         key: key.to_owned(),
+        from_other_installation: options.from_other_installation,
     };
     let answer = take(&mut client, request.clone(), printer).await?;
     let declaration = match answer.answer {

@@ -188,8 +188,13 @@ impl ModuleService for Controller {
         let revision = self.known_revision(&module, 0).await?;
         let spec = convert::spec(&revision)?;
         let key = key_of(&spec, &request.key, &observed.engine_name)?;
-        let adopt =
-            AdoptRequest { container: observed.engine_id, spec: Some(spec), key, revision: revision.number };
+        let adopt = AdoptRequest {
+            container: observed.engine_id,
+            spec: Some(spec),
+            key,
+            revision: revision.number,
+            from_other_installation: request.from_other_installation,
+        };
         let adopted = client.adopt(adopt).await.map_err(|status| of_node(&node, &status))?.into_inner();
         if adopted.adopted {
             // The module is applied there now, though nothing had to be done for it.
