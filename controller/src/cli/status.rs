@@ -46,7 +46,7 @@ fn table(modules: &[Module]) -> String {
     }
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(["MODULE", "POLICY", "NEWEST", "NODE", "APPLIED", "OUTCOME", "WHEN"]);
+    table.set_header(["MODULE", "POLICY", "NEWEST", "NODE", "LAST TRIED", "OUTCOME", "WHEN"]);
     for module in modules {
         let first = [
             module.name.clone(),
