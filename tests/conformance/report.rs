@@ -107,6 +107,10 @@ impl Report {
         self.rows.iter().flat_map(|row| row.checks.values()).filter(|verdict| wanted(verdict)).count()
     }
 
+    pub(crate) fn passed(&self) -> usize {
+        self.count(|verdict| matches!(verdict, Verdict::Pass(_)))
+    }
+
     pub(crate) fn summary(&self) -> String {
         format!(
             "engine {} (API {}): {} leaves, {} checks passed, {} failed, {} exempt",

@@ -4,7 +4,7 @@ use plumbline::plan::Decision;
 use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, Phase};
 use serde_json::json;
 
-use super::networks::others_key;
+use super::networks::{self, others_key};
 use super::open::Open;
 use super::read_back::{read_back, residue_of, residue_on_wire};
 use super::run::Report;
@@ -133,6 +133,10 @@ impl Executor<'_> {
                     };
                     result.objects[index].engine_id = step(name, "creation", made)?;
                     self.report.progress(Phase::Created, name, "");
+                    let differs = networks::read_back(self.engine, self.host, facts, desired).await?;
+                    result.objects[index].residue =
+                        differs.iter().map(|change| residue_on_wire(change, self.state.hasher())).collect();
+                    self.report.progress(Phase::Verified, name, &read_back_words(differs.len(), true));
                 }
                 let (key, desired) = (others_key(facts.kind, &facts.key), desired.clone());
                 self.state.change(self.module, |module| {
@@ -223,7 +227,7 @@ impl Executor<'_> {
         }
         self.engine.update(&observed.id, &update::restart_body(&observed.spec)).await?;
         if observed.running {
-            self.engine.start(&observed.id).await?;
+            self.start_seen(&observed.id).await?;
         }
         self.report.progress(Phase::RolledBack, &observed.name, "it is as it was before");
         Ok(())

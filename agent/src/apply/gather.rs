@@ -236,7 +236,7 @@ pub(super) async fn gather_container(
     let at = Path::default().field("containers").key(key);
     let (changes, standing, engine_id) = match &mut observed {
         Some(observed) => {
-            align(&mut wanted, &mut observed.spec, image_id.as_deref(), &observed.image_id);
+            align(&mut wanted, &mut observed.spec, image_id.as_deref(), &observed.image_id, host.version.api);
             let previous = remembered.as_ref().and_then(|state| read_desired(&state.desired));
             let comparison = Comparison {
                 declared: &normal,

@@ -142,6 +142,23 @@ impl Executor<'_> {
         }
     }
 
+    /// Starts a container again that is known to work, and looks once whether it runs: the engine's word alone is none.
+    pub(super) async fn start_seen(&self, id: &str) -> Result<(), ApplyError> {
+        self.engine.start(id).await?;
+        let inspect = self.engine.container(id).await?.unwrap_or_default();
+        let state = &inspect["State"];
+        let exit_code = state["ExitCode"].as_i64().unwrap_or_default();
+        if state["Running"] == json!(true) || exit_code == 0 && state["Status"] == "exited" {
+            return Ok(());
+        }
+        let error = state["Error"].as_str().filter(|error| !error.is_empty()).map(str::to_owned);
+        Err(ApplyError::NotUp {
+            exit_code,
+            error,
+            lines: self.engine.last_lines(id, 10).await.unwrap_or_default(),
+        })
+    }
+
     /// Starts a container and watches that it stays up. One that ends well by itself counts as up.
     pub(super) async fn bring_up(&self, id: &str) -> Result<(), ApplyError> {
         self.engine.start(id).await?;

@@ -1,7 +1,7 @@
 //! The module's networks and volumes: compared, created if missing, never recreated.
 
 use plumbline::catalogue::{Path, network_descriptor, volume_descriptor};
-use plumbline::diff::{Comparison, diff};
+use plumbline::diff::{Comparison, LeafChange, diff};
 use plumbline::engine_form::{from_engine, to_engine};
 use plumbline::normal::normalise;
 use plumbline::plan::{Facts, Standing};
@@ -56,8 +56,49 @@ pub(super) async fn gather(
 
 /// Under which key the agent remembers a network or volume.
 pub(super) fn others_key(kind: ObjectKind, key: &str) -> String {
-    let kind = if kind == ObjectKind::Network { "networks" } else { "volumes" };
-    format!("{kind}.{key}")
+    root(kind).key(key).to_string()
+}
+
+fn root(kind: ObjectKind) -> Path {
+    Path::default().field(if kind == ObjectKind::Network { "networks" } else { "volumes" })
+}
+
+/// What inspect shows of a network or volume that was made a moment ago, where it differs from what was desired.
+pub(super) async fn read_back(
+    reader: &EngineReader,
+    host: &Host,
+    facts: &Facts,
+    desired: &Json,
+) -> Result<Vec<LeafChange>, ApplyError> {
+    let name = &facts.engine_name;
+    let (found, descriptor) = match facts.kind {
+        ObjectKind::Network => (reader.network(name).await?, network_descriptor()),
+        _ => (reader.volume(name).await?, volume_descriptor()),
+    };
+    let found = found.ok_or_else(|| ApplyError::NotDone(format!("{name} is not there")))?;
+    let desired = DynamicMessage::deserialize(descriptor.clone(), desired)
+        .map_err(|error| ApplyError::NotDone(format!("{name}: {error}")))?;
+    let mut observed = observe(&descriptor, &found)?;
+    forget_chosen_pools(&desired, None, &mut observed);
+    let comparison = Comparison {
+        declared: &desired,
+        desired: &desired,
+        observed: &observed,
+        previous: None,
+        api: host.version.api,
+    };
+    Ok(diff(&comparison, &root(facts.kind).key(&facts.key)))
+}
+
+/// An inspect answer as a spec in normal form. Labels that carry identity are not part of it.
+fn observe(descriptor: &MessageDescriptor, found: &Json) -> Result<DynamicMessage, ApplyError> {
+    let mut found = found.clone();
+    if let Some(labels) = found["Labels"].as_object_mut() {
+        labels.retain(|key, _| !key.starts_with(LABEL_PREFIX));
+    }
+    let mut observed = from_engine(descriptor, &found)?;
+    normalise(&mut observed);
+    Ok(observed)
 }
 
 /// The engine adds an address pool of the family that the declaration leaves out: a declared IPv6 pool does not make its
@@ -127,22 +168,16 @@ impl Simple<'_> {
         };
         let mut declared = self.declared.clone();
         normalise(&mut declared);
-        let mut observed = DynamicMessage::new(self.descriptor.clone());
-        if let (Some(found), Standing::Ours) = (found, standing) {
-            let mut found = found.clone();
-            if let Some(labels) = found["Labels"].as_object_mut() {
-                labels.retain(|key, _| !key.starts_with(LABEL_PREFIX));
-            }
-            observed = from_engine(&self.descriptor, &found)?;
-            normalise(&mut observed);
-        }
+        let mut observed = match (found, standing) {
+            (Some(found), Standing::Ours) => observe(&self.descriptor, found)?,
+            _ => DynamicMessage::new(self.descriptor.clone()),
+        };
         let previous = remembered
             .others
             .get(&others_key(self.kind, self.key))
             .and_then(|json| DynamicMessage::deserialize(self.descriptor.clone(), json).ok());
         forget_chosen_pools(&declared, previous.as_ref(), &mut observed);
         let compared = matches!(standing, Standing::Ours | Standing::Absent);
-        let root = if self.kind == ObjectKind::Network { "networks" } else { "volumes" };
         let comparison = Comparison {
             declared: &declared,
             desired: &declared,
@@ -151,7 +186,7 @@ impl Simple<'_> {
             api: host.version.api,
         };
         let mut changes =
-            if compared { diff(&comparison, &Path::default().field(root).key(self.key)) } else { Vec::new() };
+            if compared { diff(&comparison, &root(self.kind).key(self.key)) } else { Vec::new() };
         let ignored = ignore(&mut changes, &spec.ignore_paths);
         let id = found.and_then(|found| found["Id"].as_str().or(found["Name"].as_str()));
         let facts = Facts {

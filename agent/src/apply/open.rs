@@ -10,7 +10,6 @@ use super::execute::Executor;
 use super::recreate::Recreation;
 use super::{ApplyError, ContainerObject, Detail};
 use crate::container::Observed;
-use crate::engine::EngineError;
 use crate::state::ContainerState;
 
 /// The recreations of one apply that can still be undone.
@@ -112,11 +111,11 @@ impl<'a> Open<'a> {
                 Err(_) => "the old container could not be started again",
             };
             executor.report.progress(Phase::RolledBack, &old.name, left);
-            done = done.and(started.map_err(ApplyError::from));
+            done = done.and(started);
         }
         let stopped: Vec<usize> = open.iter().map(|one| one.index).collect();
         for guest in self.still_bound_to(&stopped) {
-            done = done.and(self.restart(guest).await.map_err(ApplyError::from));
+            done = done.and(self.restart(guest).await);
         }
         for one in open {
             let key = self.decisions[one.index].0.facts.key.clone();
@@ -151,10 +150,9 @@ impl<'a> Open<'a> {
         guests
     }
 
-    async fn restart(&self, guest: &Observed) -> Result<(), EngineError> {
-        let engine = self.executor.engine;
-        engine.stop(&guest.id, guest.stop_grace()).await?;
-        engine.start(&guest.id).await?;
+    async fn restart(&self, guest: &Observed) -> Result<(), ApplyError> {
+        self.executor.engine.stop(&guest.id, guest.stop_grace()).await?;
+        self.executor.start_seen(&guest.id).await?;
         let why = "restarted, for it lives with a container that is back";
         self.executor.report.progress(Phase::Started, &guest.name, why);
         Ok(())

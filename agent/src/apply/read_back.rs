@@ -23,7 +23,7 @@ pub(super) async fn read_back(
         .await?
         .ok_or_else(|| ApplyError::NotDone(format!("the container {id} is gone")))?;
     let mut desired = object.desired.clone();
-    align(&mut desired, &mut observed.spec, object.image_id.as_deref(), &observed.image_id);
+    align(&mut desired, &mut observed.spec, object.image_id.as_deref(), &observed.image_id, host.version.api);
     let mut declared = object.declared.clone();
     normalise(&mut declared);
     let comparison = Comparison {

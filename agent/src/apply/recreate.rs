@@ -154,9 +154,9 @@ impl<'a> Recreation<'a> {
     }
 
     /// Starts the old container, if it ran and may have been stopped.
-    pub(super) async fn start_again(&self) -> Result<(), EngineError> {
+    pub(super) async fn start_again(&self) -> Result<(), ApplyError> {
         if self.stage >= Stage::OldStopping && self.old.running {
-            self.executor.engine.start(&self.old.id).await?;
+            self.executor.start_seen(&self.old.id).await?;
         }
         Ok(())
     }

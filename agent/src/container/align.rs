@@ -1,8 +1,12 @@
 //! What inspect shows in other words than a declaration: brought to the declaration's words before comparing.
 
+use plumbline::catalogue::ApiVersion;
 use prost_reflect::{DynamicMessage, Value};
 
 use super::is_generated_name;
+
+/// From this version on engines show the aliases that were declared, and no others.
+const ALIASES_AS_DECLARED_SINCE: ApiVersion = ApiVersion { major: 1, minor: 45 };
 
 /// Changes `observed` where it says the same as `desired` in other words.
 ///
@@ -16,11 +20,14 @@ pub fn align(
     observed: &mut DynamicMessage,
     desired_image_id: Option<&str>,
     observed_image_id: &str,
+    api: ApiVersion,
 ) {
     align_image(desired, observed, desired_image_id, observed_image_id);
     align_generated_names(desired, observed);
     align_security(desired, observed);
-    align_aliases(desired, observed);
+    if api < ALIASES_AS_DECLARED_SINCE {
+        align_aliases(desired, observed);
+    }
 }
 
 /// Engine 20.10, and newer ones asked in an API below 1.45, add a declared host name to the aliases on every network.

@@ -8,6 +8,7 @@ use crate::catalogue::Path;
 use crate::manifest::node::quoted;
 use crate::manifest::scalar::NO_INTERPOLATION;
 use crate::manifest::short::is_name;
+use crate::normal::clean_path;
 use crate::proto::v1::{ContainerSpec, ModuleSpec, Mount};
 
 pub(super) fn check(container: &ContainerSpec, spec: &ModuleSpec, path: &Path, findings: &mut Findings) {
@@ -38,28 +39,13 @@ fn check_target(target: &str, path: &Path, targets: &mut BTreeMap<String, String
         // The form of both fields in the catalogue says that they are absolute: `rules` has refused this one.
         return;
     }
-    let clean = clean(target);
+    let clean = clean_path(&format!("/{target}"));
     if clean == "/" {
         findings.add(path, "nothing can be mounted over the whole container", "name a directory below /");
     } else if let Some(other) = targets.insert(clean.clone(), path.to_string()) {
         let message = format!("{} is already the target of {other}", quoted(&clean));
         findings.add(path, message, "mount one of them elsewhere");
     }
-}
-
-/// Without doubled and trailing slashes, `.` and `..`.
-fn clean(path: &str) -> String {
-    let mut parts = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    format!("/{}", parts.join("/"))
 }
 
 fn check_source(mount: &Mount, spec: &ModuleSpec, path: &Path, findings: &mut Findings) {
