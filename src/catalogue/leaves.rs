@@ -3,7 +3,7 @@
 use prost_reflect::{FieldDescriptor, MessageDescriptor};
 
 use super::{Shape, rule, shape};
-use crate::proto::v1::{FieldRule, FieldSupport, Means};
+use crate::proto::v1::{Consequence, FieldRule, FieldSupport, Means};
 
 /// One leaf of the catalogue.
 #[derive(Debug, Clone)]
@@ -26,6 +26,18 @@ impl Leaf {
             && bound(&self.rule.until).is_none_or(|until| api <= until)
     }
 
+    /// What a change from one value to another takes, on an engine that speaks this API version.
+    pub fn consequence(&self, api: super::ApiVersion) -> Consequence {
+        let since = self.rule.in_place_since.parse::<super::ApiVersion>().ok();
+        let live = since.is_none_or(|since| since <= api);
+        match self.rule.means() {
+            Means::Instruction | Means::Unspecified => Consequence::Unspecified,
+            _ if !self.supported_by(api) => Consequence::Unsupported,
+            Means::Update | Means::Rename | Means::Connect if live => Consequence::InPlace,
+            Means::Update | Means::Rename | Means::Connect | Means::Recreate => Consequence::Recreate,
+        }
+    }
+
     /// The leaf as it travels.
     pub fn to_wire(&self, api: Option<super::ApiVersion>) -> FieldSupport {
         FieldSupport {
@@ -33,6 +45,7 @@ impl Leaf {
             engine_path: self.engine_path.clone(),
             rule: Some(self.rule.clone()),
             supported: api.is_none_or(|api| self.supported_by(api)),
+            consequence: self.consequence(api.unwrap_or(super::ApiVersion::NEWEST)).into(),
         }
     }
 }

@@ -25,10 +25,9 @@ pub(crate) async fn container(world: &World, module: &str, leaf: &Leaf, sample: 
         name: format!("{module}-c"),
     };
     subject.run(row).await;
-    for name in [subject.name.as_str(), "plc-name-a", "plc-name-b"] {
-        if name == subject.name || leaf.path == "container.container_name" {
-            world.remove(name).await;
-        }
+    world.remove(&subject.name).await;
+    for name in subject.declared_names() {
+        world.remove(name).await;
     }
 }
 
@@ -240,13 +239,14 @@ impl Subject<'_> {
         Ok(())
     }
 
+    /// The names that the samples declare, where it is the name that is looked at.
+    fn declared_names(&self) -> impl Iterator<Item = &str> {
+        let sides = [&self.sample.a, &self.sample.b];
+        sides.into_iter().filter_map(|side| side["container_name"].as_str())
+    }
+
     async fn identity(&self) -> (String, String, i64) {
-        let names: &[&str] = if self.leaf.path == "container.container_name" {
-            &["plc-name-a", "plc-name-b"]
-        } else {
-            &[self.name.as_str()]
-        };
-        for name in names {
+        for name in self.declared_names().chain([self.name.as_str()]) {
             let identity = self.world.identity(name).await;
             if !identity.0.is_empty() {
                 return identity;

@@ -4,12 +4,20 @@
 //! The suite is driven by the catalogue. A leaf without samples fails it; what cannot be done on this host is exempt with
 //! a reason that the report prints. The engine is that of `PLUMBLINE_ENGINE` (a Unix socket), else the host's.
 //!
+//! With `PLUMBLINE_ENGINE_API` the engine is asked in that API version; the verdicts must be those of an earlier run
+//! without, except for fields that this version does not have.
+//!
 //! It writes `target/conformance/<engine version>.json`; with `PLUMBLINE_DOCS=1` also `docs/fields.md`.
 
 mod checks;
+#[path = "../free.rs"]
+mod free;
+mod mixture;
 mod objects;
+mod random;
 mod report;
 mod samples;
+mod soak;
 mod world;
 
 use futures_util::StreamExt as _;
@@ -25,18 +33,18 @@ const SIDE_BY_SIDE: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_leaf_is_compared_changed_and_read_back() {
-    let world = World::prepare().await;
-    let samples = Samples::read(&world.places);
+    let world = World::prepare("leaf").await;
     let all = leaves();
-    samples.refuse_strangers(&all);
+    let samples = Samples::read(&all, &world.places(0));
     let (world_ref, samples_ref) = (&world, &samples);
     let rows: Vec<Row> = futures_util::stream::iter(all.iter().enumerate())
         .map(|(index, leaf)| async move { check(world_ref, samples_ref, index, leaf).await })
         .buffered(SIDE_BY_SIDE)
         .collect()
         .await;
-    let report =
-        Report { engine: world.host.version.engine.clone(), api: world.host.version.api.to_string(), rows };
+    let version = world.host.version.clone();
+    let asked_older = world::asked_api().is_some();
+    let report = Report { engine: version.engine, api: version.api.to_string(), asked_older, rows };
     world.clean_up().await;
     if std::env::var_os("PLUMBLINE_LEAF").is_some() {
         // A part is no report, and a name that fits nothing is no success.
@@ -44,7 +52,10 @@ async fn every_leaf_is_compared_changed_and_read_back() {
     } else {
         report.write();
     }
-    let failures = report.failures();
+    let mut failures = report.failures();
+    if asked_older {
+        failures.extend(report.differs_from_newest(&all, version.api));
+    }
     println!("{}", report.summary());
     assert!(failures.is_empty(), "{} checks failed:\n{}", failures.len(), failures.join("\n"));
 }

@@ -26,7 +26,7 @@ pub(crate) async fn network_or_volume(
         let container = json!({ "image": "plumbline/sample:1", "command": ["hold"], "network_mode": "none" });
         let mut module = json!({ "name": module, "containers": { "other": container } });
         module[kind] = objects;
-        read_module(&module)
+        read_module(&module).unwrap_or_else(|error| panic!("a sample is no manifest: {error}\n{module}"))
     };
     let subject =
         Subject { world, leaf, sample, base: spec(&Json::Null), a: spec(&sample.a), b: spec(&sample.b) };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use plumbline::catalogue::{EXCLUDED, Leaf};
+use plumbline::catalogue::{ApiVersion, EXCLUDED, Leaf};
 use plumbline::proto::v1::{Default as DefaultKind, Means};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,9 @@ impl Row {
 pub(crate) struct Report {
     pub(crate) engine: String,
     pub(crate) api: String,
+    /// The engine speaks a newer version, and was asked in this one.
+    #[serde(default)]
+    pub(crate) asked_older: bool,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -83,12 +86,45 @@ impl Report {
     pub(crate) fn write(&self) {
         std::fs::create_dir_all(Self::folder()).expect("target/ can be written");
         let text = serde_json::to_string_pretty(self).expect("a report is JSON");
-        let short = self.engine.split(['+', '-']).next().unwrap_or(&self.engine);
-        std::fs::write(Self::folder().join(format!("{short}.json")), text).expect("target/ can be written");
+        let name = if self.asked_older { format!("{}-api{}", self.short(), self.api) } else { self.short() };
+        std::fs::write(Self::folder().join(format!("{name}.json")), text).expect("target/ can be written");
         if std::env::var_os("PLUMBLINE_DOCS").is_some() {
             let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/fields.md");
             std::fs::write(docs, Self::document()).expect("docs/ can be written");
         }
+    }
+
+    /// The engine's version without the distribution's part.
+    fn short(&self) -> String {
+        self.engine.split(['+', '-']).next().unwrap_or(&self.engine).to_owned()
+    }
+
+    /// Where a run of the same engine through an older API version came to another verdict than one through its newest,
+    /// other than that a field is unsupported there.
+    pub(crate) fn differs_from_newest(&self, leaves: &[Leaf], api: ApiVersion) -> Vec<String> {
+        let path = Self::folder().join(format!("{}.json", self.short()));
+        let newest = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        let Some(newest) = newest else {
+            return vec![format!(
+                "{} is not there: run it without PLUMBLINE_ENGINE_API first",
+                path.display()
+            )];
+        };
+        let mut differing = Vec::new();
+        for leaf in leaves.iter().filter(|leaf| leaf.supported_by(api)) {
+            let row = |report: &Self| report.rows.iter().find(|row| row.path == leaf.path).cloned();
+            let (Some(here), Some(there)) = (row(self), row(&newest)) else {
+                differing.push(format!("{} has no row in both reports", leaf.path));
+                continue;
+            };
+            for check in CHECKS {
+                let (here, there) = (&here.checks[check], &there.checks[check]);
+                if std::mem::discriminant(here) != std::mem::discriminant(there) {
+                    differing.push(format!("{}: {check}: {here:?}, through the newest {there:?}", leaf.path));
+                }
+            }
+        }
+        differing
     }
 
     pub(crate) fn failures(&self) -> Vec<String> {
@@ -112,8 +148,9 @@ impl Report {
     }
 
     pub(crate) fn summary(&self) -> String {
+        let asked = if self.asked_older { "asked through API" } else { "API" };
         format!(
-            "engine {} (API {}): {} leaves, {} checks passed, {} failed, {} exempt",
+            "engine {} ({asked} {}): {} leaves, {} checks passed, {} failed, {} exempt",
             self.engine,
             self.api,
             self.rows.len(),
@@ -130,7 +167,7 @@ impl Report {
             .flatten()
             .filter_map(|entry| serde_json::from_slice(&std::fs::read(entry.ok()?.path()).ok()?).ok())
             .collect();
-        reports.sort_by(|left, right| left.engine.cmp(&right.engine));
+        reports.sort_by_key(|report| (report.engine.clone(), report.asked_older));
         let mut text = String::from(
             "# Fields\n\nWritten by the conformance suite (`tests/conformance`); do not edit.\n\n\
              For every leaf that two values can be given to, the suite creates a container with the first, applies it \
@@ -154,7 +191,8 @@ impl Report {
                 DefaultKind::EngineMerged => "merged with the engine's".to_owned(),
             };
             let since = if row.since.is_empty() { "any" } else { &row.since };
-            let proven: Vec<String> = reports.iter().filter_map(|report| proven(report, &row.path)).collect();
+            let newest = reports.iter().filter(|report| !report.asked_older);
+            let proven: Vec<String> = newest.filter_map(|report| proven(report, &row.path)).collect();
             let _ = writeln!(
                 text,
                 "| `{}` | {} | {since} | {default} | `{}` | {} |",
@@ -166,7 +204,7 @@ impl Report {
         }
         let _ =
             writeln!(text, "\n## Exempt\n\n| field | check | engine | reason |\n| --- | --- | --- | --- |");
-        for report in &reports {
+        for report in reports.iter().filter(|report| !report.asked_older) {
             for row in &report.rows {
                 let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
                 for (check, verdict) in &row.checks {
@@ -193,6 +231,6 @@ fn proven(report: &Report, path: &str) -> Option<String> {
     let row = report.rows.iter().find(|row| row.path == path)?;
     let passed = row.checks.values().filter(|verdict| matches!(verdict, Verdict::Pass(_))).count();
     let failed = row.checks.values().any(|verdict| matches!(verdict, Verdict::Fail(_)));
-    let engine = report.engine.split(['+', '-']).next().unwrap_or(&report.engine);
+    let engine = report.short();
     (passed > 0 && !failed).then(|| format!("{engine} ({passed} of {})", CHECKS.len()))
 }

@@ -39,28 +39,39 @@ pub(crate) struct Sample {
 pub(crate) struct Samples(BTreeMap<String, Sample>);
 
 impl Samples {
-    /// Reads them, with names of this host put in.
-    pub(crate) fn read(places: &BTreeMap<&str, String>) -> Self {
-        let mut text = TEXT.to_owned();
-        for (name, value) in places {
-            text = text.replace(&format!("{{{name}}}"), value);
+    /// Reads them, with names of this host put in. A sample of something that is no leaf is a typing error, or left from a
+    /// field that is gone.
+    pub(crate) fn read(leaves: &[Leaf], places: &BTreeMap<String, String>) -> Self {
+        let mut samples: BTreeMap<String, Sample> =
+            serde_saphyr::from_str(TEXT).expect("samples.yaml can be read");
+        for (path, sample) in &mut samples {
+            let number = leaves.iter().position(|leaf| leaf.path == *path);
+            let number = number.unwrap_or_else(|| panic!("samples.yaml: {path} is no leaf of the catalogue"));
+            for value in [&mut sample.base, &mut sample.a, &mut sample.b, &mut sample.volumes] {
+                put_in(value, places, &format!("{number:03}"));
+            }
         }
-        Self(serde_saphyr::from_str(&text).expect("samples.yaml can be read"))
+        Self(samples)
     }
 
     /// The sample of a leaf.
     pub(crate) fn of(&self, path: &str) -> Option<&Sample> {
         self.0.get(path)
     }
+}
 
-    /// A sample of something that is no leaf is a typing error, or left from a field that is gone.
-    pub(crate) fn refuse_strangers(&self, leaves: &[Leaf]) {
-        for path in self.0.keys() {
-            assert!(
-                leaves.iter().any(|leaf| leaf.path == *path),
-                "samples.yaml: {path} is no leaf of the catalogue"
-            );
+/// Puts names in the places that the texts of a sample have for them.
+fn put_in(value: &mut Json, places: &BTreeMap<String, String>, number: &str) {
+    match value {
+        Json::String(text) => {
+            for (place, name) in places {
+                *text = text.replace(&format!("{{{place}}}"), name);
+            }
+            *text = text.replace("{N}", number);
         }
+        Json::Array(values) => values.iter_mut().for_each(|value| put_in(value, places, number)),
+        Json::Object(entries) => entries.values_mut().for_each(|value| put_in(value, places, number)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
 }
 

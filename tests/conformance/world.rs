@@ -3,18 +3,24 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use plumbline::manifest::{Source, read};
+use plumbline::catalogue::ApiVersion;
+use plumbline::manifest::{ManifestError, Source, read};
 use plumbline::proto::v1::{
-    ApplyRequest, ModuleResult, ModuleSpec, ObjectResult, Phase, PlanRequest, RecreatePolicy,
+    ApplyRequest, Change, ModuleSpec, ObjectResult, Phase, PlanRequest, RecreatePolicy,
 };
 use plumbline_agent::apply::{self, Host, Report};
 use plumbline_agent::engine::Engine;
 use plumbline_agent::state::State;
 use serde_json::{Value as Json, json};
 
+use crate::checks;
+use crate::free::{free_ports, own_subnet};
+
+/// How many checks have addresses of their own.
+pub(crate) const LANES: usize = 8;
+
 /// Networks that the samples name.
-const NETWORKS: [(&str, &str, &str); 2] =
-    [("plc-net", "172.31.251.0/24", "fd00:251::/64"), ("plc-other", "172.31.252.0/24", "fd00:252::/64")];
+const NETWORKS: [&str; 2] = ["plc-net", "plc-other"];
 
 pub(crate) struct World {
     pub(crate) engine: Engine,
@@ -23,7 +29,9 @@ pub(crate) struct World {
     /// Before every name of this run.
     pub(crate) prefix: String,
     /// What stands in place of names in the samples.
-    pub(crate) places: BTreeMap<&'static str, String>,
+    places: BTreeMap<String, String>,
+    /// The first parts of the addresses in each network of the samples: IPv4, IPv6.
+    subnets: Vec<(String, String)>,
     installation: String,
     _folder: tempfile::TempDir,
 }
@@ -36,11 +44,14 @@ impl Report for Silent {
 }
 
 impl World {
-    /// Finds the engine and makes what the samples need.
-    pub(crate) async fn prepare() -> Self {
+    /// Finds the engine and makes what the samples need, under names of this test.
+    pub(crate) async fn prepare(test: &str) -> Self {
         let socket = std::env::var("PLUMBLINE_ENGINE").unwrap_or_else(|_| "/var/run/docker.sock".to_owned());
-        let engine = Engine::new(&PathBuf::from(socket));
-        let prefix = format!("plc{}", std::process::id());
+        let engine = match asked_api() {
+            Some(api) => Engine::new(&PathBuf::from(socket)).at_most(api),
+            None => Engine::new(&PathBuf::from(socket)),
+        };
+        let prefix = format!("plc{}{test}", std::process::id());
         let installation = format!("conformance-{prefix}");
         let host = Host::ask(engine.reader(), &installation)
             .await
@@ -54,22 +65,34 @@ impl World {
             std::fs::create_dir(folder.path().join(name)).expect("a folder");
         }
         let state = State::open(&folder.path().join("state")).expect("a state");
-        let mut places = BTreeMap::new();
-        places.insert("DIR", folder.path().display().to_string());
-        places.insert("PEER", format!("{prefix}-peer"));
-        places.insert("NETPEER", format!("{prefix}-netpeer"));
-        places.insert("BLKDEV", block_device());
-        places.insert("BLKDEV2", "/dev/loop0".to_owned());
-        let world = Self { engine, host, state, prefix, places, installation, _folder: folder };
+        let places = BTreeMap::from(
+            [
+                ("DIR", folder.path().display().to_string()),
+                ("PEER", format!("{prefix}-peer")),
+                ("NETPEER", format!("{prefix}-netpeer")),
+                ("BLKDEV", block_device()),
+                ("BLKDEV2", "/dev/loop0".to_owned()),
+            ]
+            .map(|(place, name)| (place.to_owned(), name)),
+        );
+        let subnets = NETWORKS.map(|_| {
+            let v4 = own_subnet();
+            let v6 = format!("fd00:{}", v4.split_once('.').expect("four parts").1.replace('.', ":"));
+            (v4, v6)
+        });
+        let subnets = subnets.to_vec();
+        let world = Self { engine, host, state, prefix, places, subnets, installation, _folder: folder };
         world.make_peers().await;
         world
     }
 
     async fn make_peers(&self) {
-        for (name, v4, v6) in NETWORKS {
+        for (name, (v4, v6)) in NETWORKS.iter().zip(&self.subnets) {
+            // What the engine chooses itself stays below the addresses that the samples declare.
+            let v4 = json!({ "Subnet": format!("{v4}.0/24"), "IPRange": format!("{v4}.0/25") });
             let body = json!({
                 "Name": self.network(name), "EnableIPv6": true,
-                "IPAM": { "Config": [{ "Subnet": v4 }, { "Subnet": v6 }] }
+                "IPAM": { "Config": [v4, { "Subnet": format!("{v6}::/64") }] }
             });
             self.engine.create_network(&body).await.expect("a network of the samples");
         }
@@ -98,7 +121,7 @@ impl World {
         for name in ["peer", "netpeer", "fill"] {
             self.remove(&format!("{}-{name}", self.prefix)).await;
         }
-        for (name, ..) in NETWORKS {
+        for name in NETWORKS {
             let _ = self.engine.remove_network(&self.network(name)).await;
         }
         let _ = self.engine.remove_volume(&format!("{}-sub", self.prefix)).await;
@@ -116,6 +139,38 @@ impl World {
         }
     }
 
+    /// What stands in place of names in the samples of one lane: lanes are checked side by side.
+    pub(crate) fn places(&self, lane: usize) -> BTreeMap<String, String> {
+        assert!(lane < LANES, "there are addresses for {LANES} lanes");
+        let mut places = self.places.clone();
+        let (v4, v6) = &self.subnets[0];
+        let port = free_ports();
+        for (offset, side) in ["A", "B"].into_iter().enumerate() {
+            let number = 2 * lane + offset;
+            places.insert(format!("IP4_{side}"), format!("{v4}.{}", 130 + number));
+            places.insert(format!("IP6_{side}"), format!("{v6}::f{number:03}"));
+            places.insert(format!("PORT_{side}"), (usize::from(port) + offset).to_string());
+            places.insert(format!("NAME_{side}"), format!("{}-named-{lane}{side}", self.prefix));
+        }
+        for number in 0..5 {
+            places.insert(format!("SUBNET_{number}"), own_subnet());
+        }
+        let v6 = own_subnet().split_once('.').expect("four parts").1.replace('.', ":");
+        places.insert("SUBNET6".to_owned(), format!("fd00:{v6}"));
+        places
+    }
+
+    /// Takes away what a mixture declared.
+    pub(crate) async fn remove_module(&self, module: &str) {
+        let labels = [("dev.plumbline.module", module)];
+        for id in self.engine.containers_with(&labels).await.unwrap_or_default() {
+            self.remove(&id).await;
+        }
+        let own = format!("{module}_n");
+        let _ = self.engine.remove_network(&own).await;
+        let _ = self.engine.remove_volume(&own).await;
+    }
+
     /// The name at the engine of a network that the samples name.
     pub(crate) fn network(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
@@ -123,6 +178,12 @@ impl World {
 
     /// A module of this one container, with the networks and volumes that it names.
     pub(crate) fn module(&self, name: &str, container: &Json, volumes: &Json) -> ModuleSpec {
+        read_module(&self.manifest(name, container, volumes))
+            .unwrap_or_else(|error| panic!("a sample is no manifest: {error}\n{container}"))
+    }
+
+    /// The same in the form of a manifest.
+    pub(crate) fn manifest(&self, name: &str, container: &Json, volumes: &Json) -> Json {
         let used = container["networks"].as_object().into_iter().flatten();
         let networks: serde_json::Map<String, Json> = used
             .map(|(key, _)| (key.clone(), json!({ "external": true, "name": self.network(key) })))
@@ -131,13 +192,16 @@ impl World {
         for volume in volumes.as_object_mut().into_iter().flatten() {
             volume.1["name"] = json!(format!("{}-sub", self.prefix));
         }
-        read_module(
-            &json!({ "name": name, "containers": { "c": container }, "networks": networks, "volumes": volumes }),
-        )
+        json!({ "name": name, "containers": { "c": container }, "networks": networks, "volumes": volumes })
     }
 
     /// Applies a module; the object that is looked at (its key, `c` or `n`).
     pub(crate) async fn apply(&self, spec: &ModuleSpec, allow: bool) -> Result<ObjectResult, String> {
+        object(self.objects(spec, allow).await?)
+    }
+
+    /// Applies a module; all of its objects.
+    pub(crate) async fn objects(&self, spec: &ModuleSpec, allow: bool) -> Result<Vec<ObjectResult>, String> {
         let request = ApplyRequest {
             operation_id: "conformance".to_owned(),
             spec: Some(spec.clone()),
@@ -147,18 +211,28 @@ impl World {
         let applied = apply::apply(&self.engine, &self.state, &self.installation, &request, &Silent).await;
         match applied.error {
             Some(error) => Err(error.to_string()),
-            None => object(applied.result),
+            None => Ok(applied.result.unwrap_or_default().objects),
         }
     }
 
     /// What an apply would do.
     pub(crate) async fn plan(&self, spec: &ModuleSpec, allow: bool) -> Result<ObjectResult, String> {
+        object(self.planned(spec, allow).await?)
+    }
+
+    /// Everything that differs.
+    pub(crate) async fn changes(&self, spec: &ModuleSpec) -> Result<Vec<Change>, String> {
+        let objects = self.planned(spec, false).await?;
+        Ok(objects.iter().flat_map(checks::changes).collect())
+    }
+
+    async fn planned(&self, spec: &ModuleSpec, allow: bool) -> Result<Vec<ObjectResult>, String> {
         let request = PlanRequest { spec: Some(spec.clone()), revision: 0, recreate: policy(allow).into() };
         let reader = self.engine.reader();
         let plan = apply::plan(reader, &self.state, &self.installation, &request)
             .await
             .map_err(|error| error.to_string())?;
-        object(plan.result)
+        Ok(plan.result.unwrap_or_default().objects)
     }
 
     /// Id, start and process of a container: what must not change when nothing is touched.
@@ -174,19 +248,22 @@ impl World {
 }
 
 /// A module from the form of a manifest (JSON is YAML).
-pub(crate) fn read_module(module: &Json) -> ModuleSpec {
+pub(crate) fn read_module(module: &Json) -> Result<ModuleSpec, ManifestError> {
     let text = module.to_string();
-    let mut specs = read(&Source { name: "sample", text: text.as_bytes() })
-        .unwrap_or_else(|error| panic!("a sample is no manifest: {error}\n{text}"));
-    specs.remove(0)
+    read(&Source { name: "sample", text: text.as_bytes() }).map(|mut specs| specs.remove(0))
+}
+
+/// In which API version the engine is asked, if not in the newest (`PLUMBLINE_ENGINE_API`).
+pub(crate) fn asked_api() -> Option<ApiVersion> {
+    let text = std::env::var("PLUMBLINE_ENGINE_API").ok()?;
+    Some(text.parse().expect("PLUMBLINE_ENGINE_API is an API version, as 1.41"))
 }
 
 fn policy(allow: bool) -> RecreatePolicy {
     if allow { RecreatePolicy::Allow } else { RecreatePolicy::Refuse }
 }
 
-fn object(result: Option<ModuleResult>) -> Result<ObjectResult, String> {
-    let objects = result.unwrap_or_default().objects;
+fn object(objects: Vec<ObjectResult>) -> Result<ObjectResult, String> {
     objects.into_iter().find(|object| matches!(object.key.as_str(), "c" | "n")).ok_or("no object".to_owned())
 }
 

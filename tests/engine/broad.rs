@@ -4,7 +4,8 @@ use plumbline::catalogue::container_descriptor;
 use plumbline::proto::v1::{Action, ModuleSpec};
 use prost_reflect::ReflectMessage;
 
-use crate::served::{Served, free_ports, own_subnet};
+use crate::free::{free_ports, own_subnet};
+use crate::served::Served;
 
 fn nearly_everything(host: &Served) -> ModuleSpec {
     let text = include_str!("broad.yaml")

@@ -3,7 +3,8 @@
 use plumbline::proto::v1::{Action, ModuleSpec, Outcome, RefusalReason};
 use serde_json::{Value as Json, json};
 
-use crate::served::{Served, free_ports, own_subnet};
+use crate::free::{free_ports, own_subnet};
+use crate::served::Served;
 use crate::site::{docker, hold, object, text};
 
 /// Applies each of these in turn; each is read back equal, and at rest afterwards.

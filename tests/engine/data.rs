@@ -3,7 +3,8 @@
 use plumbline::proto::v1::{Action, Outcome};
 use serde_json::{Value as Json, json};
 
-use crate::served::{Served, free_ports};
+use crate::free::free_ports;
+use crate::served::Served;
 use crate::site::{docker, hold, object, text};
 
 /// A volume may be named like those that engines name themselves: whoever moves an anonymous volume into a manifest

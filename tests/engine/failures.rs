@@ -4,7 +4,7 @@ use plumbline::proto::v1::{Action, Outcome, RefusalReason};
 use plumbline_agent::apply::ApplyError;
 use serde_json::json;
 
-use crate::served::free_ports;
+use crate::free::free_ports;
 use crate::site::{Site, docker, hold, object, text};
 
 /// The old container is the one that runs, under its own name, with its own restart policy, and nothing else is there.

@@ -4,7 +4,8 @@
 use plumbline::proto::v1::{Action, ModuleSpec};
 use serde_json::{Value as Json, json};
 
-use crate::served::{Served, own_subnet};
+use crate::free::own_subnet;
+use crate::served::Served;
 use crate::site::{docker, hold, object};
 
 const BAD: &str = "/no/such/program";

@@ -3,7 +3,7 @@
 use plumbline::proto::v1::{Action, Cause};
 use serde_json::json;
 
-use crate::served::own_subnet;
+use crate::free::own_subnet;
 use crate::site::{Site, docker, object, paths, text};
 
 /// What the kernel holds for a container, in control groups of version 1.

@@ -8,6 +8,8 @@ mod data;
 mod defaults;
 mod failures;
 mod faults;
+#[path = "../free.rs"]
+mod free;
 mod half_way;
 mod in_place;
 mod interrupted;

@@ -3,7 +3,7 @@
 use plumbline::proto::v1::{Action, Outcome, RefusalReason};
 use serde_json::json;
 
-use crate::served::free_ports;
+use crate::free::free_ports;
 use crate::site::{Site, actions, hold, object, text};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,8 @@
 use plumbline::proto::v1::{Action, Outcome, RefusalReason};
 use serde_json::{Value as Json, json};
 
-use crate::served::{Served, lines, own_subnet};
+use crate::free::own_subnet;
+use crate::served::{Served, lines};
 use crate::site::{changes, object};
 
 /// Goes from one declaration to the other. `expected` is the one change; `shows` what inspect must show in the end.

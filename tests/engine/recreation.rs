@@ -3,7 +3,7 @@
 use plumbline::proto::v1::{Action, Outcome};
 use serde_json::json;
 
-use crate::served::{free_ports, own_subnet};
+use crate::free::{free_ports, own_subnet};
 use crate::site::{Site, docker, object, text};
 
 #[tokio::test(flavor = "multi_thread")]

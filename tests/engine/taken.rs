@@ -6,7 +6,8 @@
 use plumbline::proto::v1::{Action, ModuleSpec};
 use prost_reflect::ReflectMessage as _;
 
-use crate::served::{Served, free_ports, lines, own_subnet};
+use crate::free::{free_ports, own_subnet};
+use crate::served::{Served, lines};
 use crate::site::{changes, docker, object, text};
 
 const SAMPLE: &str = "plumbline/sample:1";

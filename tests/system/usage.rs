@@ -73,6 +73,12 @@ fn every_field_is_listed_with_its_place_in_the_engine_and_its_rule() {
         assert!(means.starts_with("MEANS_"), "{field}");
         let engine_path = field["enginePath"].as_str().unwrap_or_default();
         assert_eq!(engine_path.is_empty(), means == "MEANS_INSTRUCTION", "{field}");
+        let consequence = match means {
+            "MEANS_INSTRUCTION" => None,
+            "MEANS_RECREATE" => Some("CONSEQUENCE_RECREATE"),
+            _ => Some("CONSEQUENCE_IN_PLACE"),
+        };
+        assert_eq!(field["consequence"].as_str(), consequence, "{field}");
     }
     // For people: the same, a line each.
     let table = plumb(&["fields"]).ended(0).stdout;

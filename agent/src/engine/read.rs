@@ -24,6 +24,8 @@ pub struct Version {
 #[derive(Debug, Clone)]
 pub struct EngineReader {
     pub(super) http: Http,
+    /// The newest API version that is asked for.
+    newest: ApiVersion,
     known: Arc<Mutex<Option<(Instant, Version)>>>,
 }
 
@@ -36,7 +38,13 @@ const VERSION_KEPT: Duration = Duration::from_secs(5);
 impl EngineReader {
     /// A handle on the engine behind this Unix socket. Nothing is sent yet.
     pub fn new(socket: &Path) -> Self {
-        Self { http: Http::new(socket), known: Arc::default() }
+        Self { http: Http::new(socket), newest: ApiVersion::NEWEST, known: Arc::default() }
+    }
+
+    /// The same engine, asked in no newer API version than this: what a field needs beyond it is unsupported.
+    #[must_use]
+    pub fn at_most(self, newest: ApiVersion) -> Self {
+        Self { newest: self.newest.min(newest), known: Arc::default(), ..self }
     }
 
     /// The socket's path.
@@ -70,7 +78,7 @@ impl EngineReader {
         if newest < ApiVersion::OLDEST {
             return Err(EngineError::TooOld { found: newest, needed: ApiVersion::OLDEST });
         }
-        let version = Version { engine: text("Version"), api: newest.min(ApiVersion::NEWEST) };
+        let version = Version { engine: text("Version"), api: newest.min(self.newest) };
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), version.clone()));
         Ok(version)
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ::http::Method;
+use plumbline::catalogue::ApiVersion;
 use serde_json::{Value as Json, json};
 
 use super::http::CALL_DEADLINE;
@@ -28,6 +29,12 @@ impl Engine {
     /// A handle on the engine behind this Unix socket. Nothing is sent yet.
     pub fn new(socket: &Path) -> Self {
         Self { reader: EngineReader::new(socket) }
+    }
+
+    /// The same engine, asked in no newer API version than this.
+    #[must_use]
+    pub fn at_most(self, newest: ApiVersion) -> Self {
+        Self { reader: self.reader.at_most(newest) }
     }
 
     /// The half that only looks.

@@ -3,7 +3,7 @@
 use comfy_table::Table;
 use plumbline::catalogue::leaves;
 use plumbline::proto::v1::{
-    Default as DefaultKind, FieldSupport, GetNodeResponse, Means, NodeServiceGetRequest,
+    Consequence, Default as DefaultKind, FieldSupport, GetNodeResponse, NodeServiceGetRequest,
 };
 
 use super::client::ClientOptions;
@@ -52,12 +52,11 @@ fn table(fields: &[FieldSupport]) -> String {
     table.set_header(["FIELD", "A CHANGE", "SINCE API", "DEFAULT", "ENGINE PATH"]);
     for field in fields {
         let rule = field.rule.clone().unwrap_or_default();
-        let change = match rule.means() {
-            _ if !field.supported => "not on this engine",
-            Means::Update | Means::Rename | Means::Connect => "in place",
-            Means::Recreate => "needs recreation",
-            Means::Instruction => "is not compared",
-            Means::Unspecified => "",
+        let change = match field.consequence() {
+            Consequence::Unsupported => "not on this engine",
+            Consequence::InPlace => "in place",
+            Consequence::Recreate => "needs recreation",
+            Consequence::Unspecified => "is not compared",
         };
         let default = match rule.default() {
             DefaultKind::Unspecified => rule.engine_default.clone(),
