@@ -14,6 +14,7 @@ mod half_way;
 mod in_place;
 mod interrupted;
 mod modules;
+mod mounts;
 mod one_change;
 mod operations;
 mod proxy;
