@@ -24,7 +24,7 @@ pub(crate) struct Part<'a> {
     pub(crate) side: Side,
 }
 
-/// Fields that no container has together, and why. Each begins the path of a leaf, below `container.`.
+/// Fields that no container or network has together, and why. Each begins the path of a leaf, below the object.
 const APART: &[(&[&str], &[&str], &str)] = &[
     (
         &["network_mode", "network_disabled"],
@@ -52,6 +52,7 @@ const APART: &[(&[&str], &[&str], &str)] = &[
     (&["auto_remove"], &["restart"], "one excludes the other"),
     (&["auto_remove"], &[""], "the engine removes it when it stops, so it is not recreated"),
     (&["pid"], &["init"], "process 1 is another container's"),
+    (&["ipam.config"], &["enable_ipv"], "each sample has a list of subnets of its own"),
 ];
 
 /// Lists in which every leaf has an element of its own.
@@ -134,14 +135,11 @@ fn are_apart(one: &str, other: &str) -> bool {
         element(other).as_ref() == Some(&list)
             && !JOINED.iter().any(|joined| list == format!("container.{joined}"))
     });
-    let (Some(first), Some(second)) = (one.strip_prefix("container."), other.strip_prefix("container."))
-    else {
-        return one == other || same_element;
-    };
+    let (kind, first) = one.split_once('.').expect("object and field");
+    let (other_kind, second) = other.split_once('.').expect("object and field");
     let begins = |path: &str, fields: &[&str]| fields.iter().any(|field| path.starts_with(field));
-    one == other
-        || same_element
-        || APART.iter().any(|(these, those, _)| {
-            (begins(first, these) && begins(second, those)) || (begins(first, those) && begins(second, these))
-        })
+    let apart = |(these, those, _): &(&[&str], &[&str], &str)| {
+        (begins(first, these) && begins(second, those)) || (begins(first, those) && begins(second, these))
+    };
+    one == other || same_element || (kind == other_kind && APART.iter().any(apart))
 }
