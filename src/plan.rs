@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::catalogue::ApiVersion;
 use crate::diff::LeafChange;
 use crate::proto::v1::{Action, Consequence, ObjectKind, Outcome, RefusalReason};
 
@@ -50,6 +51,8 @@ pub struct Facts {
     pub image_missing: bool,
     /// Keys of the module's containers after whose recreation it must be recreated, too.
     pub bound_to: BTreeSet<String>,
+    /// The engine's API version.
+    pub api: ApiVersion,
 }
 
 /// What is done with one object.
@@ -77,16 +80,7 @@ impl Decision {
             RefusalReason::NeedsRecreation => {
                 "the change needs a new container; allow it with --recreate".to_owned()
             }
-            RefusalReason::Unsupported => self
-                .facts
-                .changes
-                .iter()
-                .filter(|change| change.consequence == Consequence::Unsupported)
-                .map(|change| {
-                    format!("this engine cannot hold {} (engine API {} can)", change.path, change.needs_api)
-                })
-                .collect::<Vec<_>>()
-                .join("; "),
+            RefusalReason::Unsupported => self.unsupported(),
             RefusalReason::NotOurs => match self.facts.kind {
                 ObjectKind::Container => format!(
                     "a container named {name} exists and is not this module's: adopt it with `plumb take`, or rename one of them"
@@ -122,6 +116,19 @@ impl Decision {
             }
             RefusalReason::StalePlan => "the plan no longer holds: plan again".to_owned(),
         }
+    }
+
+    /// What this engine cannot hold, since which API version engines can, and which one this engine speaks.
+    fn unsupported(&self) -> String {
+        let unsupported =
+            self.facts.changes.iter().filter(|change| change.consequence == Consequence::Unsupported);
+        let needs: Vec<String> =
+            unsupported.map(|change| format!("{} (needs API {})", change.path, change.needs_api)).collect();
+        format!(
+            "this engine speaks API {} and cannot hold {}: use an engine that can, or take it out of the declaration",
+            self.facts.api,
+            needs.join(", ")
+        )
     }
 }
 
@@ -257,6 +264,7 @@ mod tests {
             removes_itself: false,
             image_missing: false,
             bound_to: BTreeSet::new(),
+            api: ApiVersion::OLDEST,
         }
     }
 
@@ -289,6 +297,18 @@ mod tests {
             let decisions = decide(vec![facts("a", standing, changes)], recreate);
             assert_eq!(actions(&decisions), [(action, reason)], "{standing:?} {changes:?} {recreate}");
         }
+    }
+
+    #[test]
+    fn a_field_that_the_engine_cannot_hold_is_named_with_both_versions() {
+        let mut container = facts("a", Standing::Absent, &[Consequence::Recreate, Consequence::Unsupported]);
+        container.changes[1].needs_api = "1.45".to_owned();
+        let detail = decide(vec![container], true)[0].detail();
+        assert!(
+            detail.starts_with(
+                "this engine speaks API 1.41 and cannot hold containers.a.dns (needs API 1.45):"
+            )
+        );
     }
 
     #[test]

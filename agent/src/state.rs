@@ -11,7 +11,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use plumbline::diff::SecretHasher;
+use plumbline::diff::{LeafChange, SecretHasher};
+use plumbline::proto::v1::Consequence;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -59,6 +60,9 @@ pub struct ModuleState {
     /// specs in normal form.
     #[serde(default)]
     pub others: BTreeMap<String, Json>,
+    /// What the engine reads back differently of its networks and volumes, by kind and key.
+    #[serde(default)]
+    pub others_residue: BTreeMap<String, Vec<KnownResidue>>,
 }
 
 /// What is remembered of one container.
@@ -71,17 +75,39 @@ pub struct ContainerState {
     /// What the engine reads back differently, and so is not a change.
     #[serde(default)]
     pub residue: Vec<KnownResidue>,
+    /// Paths that an engine said to have changed in place and did not, each with that engine's version.
+    #[serde(default)]
+    pub not_in_place: BTreeMap<String, String>,
+}
+
+impl ContainerState {
+    /// What this engine has been seen not to change in place needs a recreation, whatever the catalogue says.
+    pub fn correct(&self, changes: &mut [LeafChange], engine: &str) {
+        for change in changes {
+            let failed = self.not_in_place.get(&change.path.to_string()).is_some_and(|seen| seen == engine);
+            if failed && change.consequence == Consequence::InPlace {
+                change.consequence = Consequence::Recreate;
+            }
+        }
+    }
 }
 
 /// A declared leaf that the engine reads back differently.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownResidue {
-    /// The engine's version: another one may do better.
+    /// The engine's version: another one may do better with a new container.
     pub engine: String,
     /// The path, as text.
     pub path: String,
     /// Keyed hash of what was declared and what was read back.
     pub fingerprint: String,
+}
+
+impl KnownResidue {
+    /// Both are about the same values of the same leaf, on whatever engine.
+    pub fn is_as(&self, other: &Self) -> bool {
+        (&self.path, &self.fingerprint) == (&other.path, &other.fingerprint)
+    }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

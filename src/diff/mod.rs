@@ -47,19 +47,27 @@ pub struct Comparison<'a> {
     /// What was desired when the object was last applied. It tells a changed declaration from a changed container,
     /// and makes a value visible that was taken out of the spec where the engine chooses freely.
     pub previous: Option<&'a DynamicMessage>,
+    /// The declaration with the defaults of the image that the object runs, if that is not the declared one: what differs
+    /// from `desired` here, another image alone brings.
+    pub as_running: Option<&'a DynamicMessage>,
     /// The engine's API version.
     pub api: ApiVersion,
 }
 
 /// Every leaf that differs, in the order of the contract.
 pub fn diff(comparison: &Comparison<'_>, at: &Path) -> Vec<LeafChange> {
-    let mut walker =
-        Walker { api: comparison.api, was_applied: comparison.previous.is_some(), changes: Vec::new() };
+    let mut walker = Walker {
+        api: comparison.api,
+        was_applied: comparison.previous.is_some(),
+        other_image: comparison.as_running.is_some(),
+        changes: Vec::new(),
+    };
     let sides = Sides {
         declared: Some(comparison.declared),
         desired: Some(comparison.desired),
         observed: Some(comparison.observed),
         previous: comparison.previous,
+        as_running: comparison.as_running,
     };
     walker.message(&comparison.desired.descriptor(), sides, at);
     derive_swap(&mut walker.changes, comparison.desired);
@@ -79,13 +87,14 @@ fn derive_swap(changes: &mut [LeafChange], desired: &DynamicMessage) {
     }
 }
 
-/// The four trees at one place; none: not there.
+/// The five trees at one place; none: not there.
 #[derive(Debug)]
 struct Sides<'a, T> {
     declared: Option<&'a T>,
     desired: Option<&'a T>,
     observed: Option<&'a T>,
     previous: Option<&'a T>,
+    as_running: Option<&'a T>,
 }
 
 impl<T> Clone for Sides<'_, T> {
@@ -104,15 +113,17 @@ impl<'a, T> Sides<'a, T> {
             desired: self.desired.and_then(&part),
             observed: self.observed.and_then(&part),
             previous: self.previous.and_then(&part),
+            as_running: self.as_running.and_then(&part),
         }
     }
 
-    fn of<U>(self, part: impl Fn(&'a T) -> U) -> [Option<U>; 4] {
+    fn of<U>(self, part: impl Fn(&'a T) -> U) -> [Option<U>; 5] {
         [
             self.declared.map(&part),
             self.desired.map(&part),
             self.observed.map(&part),
             self.previous.map(&part),
+            self.as_running.map(&part),
         ]
     }
 }
@@ -121,6 +132,8 @@ struct Walker {
     api: ApiVersion,
     /// What was desired at the last apply is known.
     was_applied: bool,
+    /// The object runs another image than the declared one.
+    other_image: bool,
     changes: Vec<LeafChange>,
 }
 
@@ -131,12 +144,14 @@ impl Walker {
             if rule.means() == Means::Instruction {
                 continue;
             }
-            let [declared, desired, observed, previous] = sides.of(|message| member(message, &field));
+            let [declared, desired, observed, previous, as_running] =
+                sides.of(|message| member(message, &field));
             let values = Sides {
                 declared: declared.as_ref().and_then(Option::as_ref),
                 desired: desired.as_ref().and_then(Option::as_ref),
                 observed: observed.as_ref().and_then(Option::as_ref),
                 previous: previous.as_ref().and_then(Option::as_ref),
+                as_running: as_running.as_ref().and_then(Option::as_ref),
             };
             let at = at.field(field.name());
             match shape(&field) {
@@ -173,20 +188,22 @@ impl Walker {
             return;
         }
         let lists = values.and_then(|value| value.as_list().map(|_| value));
-        let [declared, desired, observed, previous] = lists.of(|value| by_key(element, rule, value));
+        let [declared, desired, observed, previous, as_running] =
+            lists.of(|value| by_key(element, rule, value));
         let all: BTreeSet<&String> =
             [&desired, &observed].into_iter().flatten().flat_map(BTreeMap::keys).collect();
         for key in all {
             let find = |side: &Option<BTreeMap<String, DynamicMessage>>| {
                 side.as_ref().and_then(|map| map.get(key)).cloned()
             };
-            let [declared, desired, observed, previous] =
-                [find(&declared), find(&desired), find(&observed), find(&previous)];
+            let [declared, desired, observed, previous, as_running] =
+                [&declared, &desired, &observed, &previous, &as_running].map(find);
             let sides = Sides {
                 declared: declared.as_ref(),
                 desired: desired.as_ref(),
                 observed: observed.as_ref(),
                 previous: previous.as_ref(),
+                as_running: as_running.as_ref(),
             };
             self.message(element, sides, &at.key(key));
         }
@@ -201,6 +218,7 @@ impl Walker {
             desired: flag(entries.desired),
             observed: flag(entries.observed),
             previous: flag(entries.previous),
+            as_running: flag(entries.as_running),
         };
         self.leaf(rule, flags, at);
     }
@@ -225,14 +243,19 @@ impl Walker {
         });
     }
 
-    /// The declaration is as it was: a hand changed it. Else whoever says something new.
+    /// Under the image that it runs, the object is as declared: the other image brings it. The declaration is as it was: a
+    /// hand changed it. Else whoever says something new.
     fn cause(&self, rule: &FieldRule, values: Sides<'_, Value>) -> Cause {
+        if self.other_image && values.as_running == values.observed {
+            return Cause::ImageDefault;
+        }
         if self.was_applied && values.previous == values.desired {
             return Cause::ChangedByHand;
         }
         let undeclared_default = values.declared.is_none() && values.desired.is_some();
         if undeclared_default && matches!(rule.default(), DefaultKind::Image | DefaultKind::ImageMerged) {
-            return Cause::ImageDefault;
+            // It was declared the last time, and shows again what the image says.
+            return if self.was_applied { Cause::Declared } else { Cause::ImageDefault };
         }
         if undeclared_default { Cause::EngineDefault } else { Cause::Declared }
     }

@@ -27,6 +27,7 @@ fn compare(
         desired: &declared,
         observed: &observed,
         previous: previous.as_ref(),
+        as_running: None,
         api: API,
     };
     let text =
@@ -166,11 +167,43 @@ fn a_change_by_hand_is_told_from_a_changed_declaration() {
     assert_eq!(by_declaration[0].2, Cause::Declared);
 }
 
+/// The image that the object runs had `old` as its label, the declared one has `new`.
+#[test]
+fn what_another_image_brings_is_told_from_what_a_hand_or_a_declaration_does() {
+    let label = |value: &str| container(&json!({"labels": {"l": value}}));
+    let (nothing, old, new, mine) = (container(&json!({})), label("old"), label("new"), label("mine"));
+    for (declared, desired, observed, previous, as_running, cause) in [
+        (&nothing, &new, &old, Some(&old), Some(&old), Cause::ImageDefault),
+        // It has no default any more, and brings one that was not there.
+        (&nothing, &nothing, &old, Some(&old), Some(&old), Cause::ImageDefault),
+        (&nothing, &new, &nothing, Some(&nothing), Some(&nothing), Cause::ImageDefault),
+        // The new image was seen already, and left alone.
+        (&nothing, &new, &old, Some(&new), Some(&old), Cause::ImageDefault),
+        (&nothing, &new, &old, None, Some(&old), Cause::ImageDefault),
+        // What is declared is no default, whatever the images say.
+        (&mine, &mine, &old, Some(&old), Some(&mine), Cause::Declared),
+        (&nothing, &new, &mine, Some(&mine), Some(&old), Cause::Declared),
+        (&nothing, &old, &mine, Some(&mine), None, Cause::Declared),
+        (&nothing, &old, &mine, Some(&old), None, Cause::ChangedByHand),
+        (&nothing, &old, &mine, None, None, Cause::ImageDefault),
+    ] {
+        let comparison = Comparison { declared, desired, observed, previous, as_running, api: API };
+        let changes = diff(&comparison, &Path::default());
+        assert_eq!(changes.iter().map(|change| change.cause).collect::<Vec<_>>(), [cause], "{comparison:?}");
+    }
+}
+
 #[test]
 fn a_secret_travels_as_a_hash() {
     let (declared, observed) = (container(&json!({"environment": {"P": "hunter2"}})), container(&json!({})));
-    let comparison =
-        Comparison { declared: &declared, desired: &declared, observed: &observed, previous: None, api: API };
+    let comparison = Comparison {
+        declared: &declared,
+        desired: &declared,
+        observed: &observed,
+        previous: None,
+        as_running: None,
+        api: API,
+    };
     let hasher = SecretHasher::new(&[7; 32]);
     let wire = to_wire(&diff(&comparison, &Path::default())[0], &hasher);
     let Some(Kind::SecretValue(secret)) = wire.after.and_then(|value| value.kind) else {
@@ -203,6 +236,7 @@ fn no_leaf_can_be_left_out_of_the_comparison() {
             desired: &with,
             observed: &without,
             previous: None,
+            as_running: None,
             api: ApiVersion::NEWEST,
         };
         let changes = diff(&comparison, &Path::default());

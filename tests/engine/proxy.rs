@@ -1,8 +1,10 @@
-//! A Unix socket before the engine's: notes every call, can hold one back, and can answer one with an error.
+//! A Unix socket before the engine's: notes every call, can hold one back, can answer one with an error, and can change
+//! what the engine shows.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value as Json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
@@ -18,6 +20,19 @@ pub(crate) struct Proxy {
     hold: watch::Sender<(Option<String>, bool)>,
     /// After how many more mutating calls one fails, and how.
     fault: Arc<Mutex<Option<(usize, Fault)>>>,
+    lies: Arc<Mutex<Lies>>,
+}
+
+type Lie = Arc<dyn Fn(&mut Json) + Send + Sync>;
+
+/// What is changed in the engine's answers, by the beginning of the path that is asked for.
+#[derive(Default)]
+struct Lies(Vec<(&'static str, Lie)>);
+
+impl std::fmt::Debug for Lies {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Lies").finish_non_exhaustive()
+    }
 }
 
 /// How a call fails.
@@ -33,8 +48,12 @@ impl Proxy {
     /// Starts to listen on this path.
     pub(crate) fn listen(path: &Path) -> Self {
         let listener = UnixListener::bind(path).expect("a socket can be made");
-        let proxy =
-            Self { calls: Arc::default(), hold: watch::Sender::new((None, false)), fault: Arc::default() };
+        let proxy = Self {
+            calls: Arc::default(),
+            hold: watch::Sender::new((None, false)),
+            fault: Arc::default(),
+            lies: Arc::default(),
+        };
         let serving = proxy.clone();
         tokio::spawn(async move {
             while let Ok((agent, _)) = listener.accept().await {
@@ -74,6 +93,24 @@ impl Proxy {
     /// No call fails any more. True: one did.
     pub(crate) fn failed(&self) -> bool {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).take().is_none()
+    }
+
+    /// From now on what the engine shows at paths that begin so (`/containers/`, `/version`) is changed like this.
+    pub(crate) fn show(&self, path: &'static str, lie: impl Fn(&mut Json) + Send + Sync + 'static) {
+        let mut lies = self.lies.lock().unwrap_or_else(PoisonError::into_inner);
+        lies.0.retain(|(other, _)| *other != path);
+        lies.0.push((path, Arc::new(lie)));
+    }
+
+    /// How the answer to this call is changed.
+    fn lie_for(&self, call: &str) -> Option<Lie> {
+        let path = call.strip_prefix("GET ").filter(|path| *path != "/containers/json")?;
+        // Output of a container is no JSON.
+        if path.ends_with("/logs") {
+            return None;
+        }
+        let lies = self.lies.lock().unwrap_or_else(PoisonError::into_inner);
+        lies.0.iter().find(|(start, _)| path.starts_with(start)).map(|(_, lie)| lie.clone())
     }
 
     /// How this call fails, if it is its turn.
@@ -144,6 +181,11 @@ impl Proxy {
             self.hold.send_modify(|(_, held)| *held = true);
             let _ = self.hold.subscribe().wait_for(|(hold, _)| hold.is_none()).await;
         }
+        if let Some(lie) = self.lie_for(&call) {
+            let answer = changed(&do_apart(&head, &body).await?, &lie);
+            answers.lock().await.write_all(&answer).await?;
+            return Ok(true);
+        }
         match self.fault_of(&call) {
             None => {
                 engine.write_all(head.as_bytes()).await?;
@@ -151,7 +193,7 @@ impl Proxy {
             }
             Some(fault) => {
                 if fault == Fault::DoneAndLost {
-                    do_and_lose(&head, &body).await?;
+                    do_apart(&head, &body).await?;
                 }
                 fail(&mut *answers.lock().await).await?;
             }
@@ -161,12 +203,28 @@ impl Proxy {
 }
 
 /// Sends a request over a connection of its own, and reads the answer to its end.
-async fn do_and_lose(head: &str, body: &[u8]) -> std::io::Result<()> {
+async fn do_apart(head: &str, body: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut engine = UnixStream::connect(socket()).await?;
     // The engine closes a connection of the older version after its answer.
     engine.write_all(head.replacen("HTTP/1.1", "HTTP/1.0", 1).as_bytes()).await?;
     engine.write_all(body).await?;
-    engine.read_to_end(&mut Vec::new()).await.map(drop)
+    let mut answer = Vec::new();
+    engine.read_to_end(&mut answer).await?;
+    Ok(answer)
+}
+
+/// An answer with its body changed, if it is a good one.
+fn changed(answer: &[u8], lie: &Lie) -> Vec<u8> {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer has a head");
+    let status = std::str::from_utf8(&answer[..end]).ok().and_then(|head| head.split(' ').nth(1));
+    let mut json: Json = serde_json::from_slice(&answer[end + 4..]).expect("it is JSON");
+    if status == Some("200") {
+        lie(&mut json);
+    }
+    let body = json.to_string();
+    let head =
+        format!("HTTP/1.1 {} Changed\r\nContent-Type: application/json\r\n", status.expect("a status"));
+    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
 async fn fail(agent: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {

@@ -77,7 +77,7 @@ async fn h26_what_another_version_remembered_recreates_nothing() {
     for (version, edit) in [
         ("one that knew fewer fields", without_fields as fn(&mut Json)),
         ("one that knew more fields", |module| {
-            module["containers"]["c"]["desired"]["newerField"] = json!(true)
+            module["containers"]["c"]["desired"]["newerField"] = json!(true);
         }),
         ("one that remembered less", |module| {
             module.as_object_mut().expect("a map").remove("others");

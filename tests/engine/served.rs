@@ -1,5 +1,8 @@
 //! The same host behind its server: the agent in this process, asked over mutual TLS, with a proxy before the engine.
 
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
 use std::time::Duration;
 
 use plumbline::proto::v1::agent_service_client::AgentServiceClient;
@@ -9,10 +12,11 @@ use plumbline::proto::v1::{
     Action, AdoptRequest, AdoptResponse, ApplyRequest, ApplyResponse, Change, Failure, ModuleResult,
     ModuleSpec, ObserveRequest, ObserveResponse, PlanRequest, RecreatePolicy, Value,
 };
-use plumbline::tls::{Authority, Identity, Role, Timeouts, agent_host_name, connect};
+use plumbline::tls::{Authority, Identity, IssuedPaths, Role, Timeouts, agent_host_name, connect};
 use plumbline_agent::server::serve_agent;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
 use crate::proxy::Proxy;
@@ -25,37 +29,82 @@ pub(crate) struct Served {
     pub(crate) site: Site,
     pub(crate) engine: Proxy,
     pub(crate) channel: Channel,
-    /// The agent ends when this is dropped.
-    _running: oneshot::Sender<()>,
-    _folder: tempfile::TempDir,
+    agent: Option<Running>,
+    identities: [Arc<Identity>; 2],
+    folder: tempfile::TempDir,
+}
+
+/// An agent that runs.
+enum Running {
+    /// In this process. It ends when it is told to, or its teller is dropped.
+    Here(oneshot::Sender<()>, JoinHandle<()>),
+    /// As a process of its own.
+    Apart(Process),
+}
+
+/// A process that ends when this is dropped.
+pub(crate) struct Process(pub(crate) Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl Served {
     /// A host for the test of this name.
     pub(crate) async fn new(test: &str) -> Self {
+        Self::with(test, None).await
+    }
+
+    /// The same with the agent as a process of its own, whose user has this folder for the configuration of Docker's
+    /// command line.
+    pub(crate) async fn with_docker_config(test: &str, docker_config: &Path) -> Self {
+        Self::with(test, Some(docker_config)).await
+    }
+
+    async fn with(test: &str, docker_config: Option<&Path>) -> Self {
         let site = Site::new(test).await;
         let folder = tempfile::tempdir().expect("a folder");
         let authority = Authority::init(&folder.path().join("ca"), "test").expect("an authority");
-        let identity = |role, name: &str| {
+        let issue = |role, name: &str| {
             let issued = authority.issue(role, name, &[], HOUR).expect("a certificate");
-            let paths = issued.write(&folder.path().join(name), false).expect("it can be written");
-            Identity::load(&paths.ca, &paths.certificate, &paths.key).expect("it can be read")
+            issued.write(&folder.path().join(name), false).expect("it can be written")
         };
-        let (agent, controller) = (identity(Role::Agent, "host"), identity(Role::Controller, "main"));
-        let socket = folder.path().join("engine.sock");
-        let engine = Proxy::listen(&socket);
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("it is bound").to_string();
-        let (running, ended) = oneshot::channel::<()>();
-        let data = folder.path().join("data");
-        tokio::spawn(async move {
-            let ended = async { drop(ended.await) };
-            serve_agent(listener, &socket, &data, &agent, ended).await.expect("the agent serves");
-        });
-        let host = agent_host_name("host");
-        let channel =
-            connect(&address, &host, &controller, &Timeouts::default()).await.expect("a connection");
-        Self { site, engine, channel, _running: running, _folder: folder }
+        let (agent, controller) = (issue(Role::Agent, "host"), issue(Role::Controller, "main"));
+        let load = |paths: &IssuedPaths| {
+            let identity = Identity::load(&paths.ca, &paths.certificate, &paths.key);
+            Arc::new(identity.expect("it can be read"))
+        };
+        let identities = [load(&agent), load(&controller)];
+        let engine = Proxy::listen(&folder.path().join("engine.sock"));
+        let (agent, address) = match docker_config {
+            None => start_here(folder.path(), identities[0].clone()).await,
+            Some(config) => start_apart(folder.path(), &agent, config),
+        };
+        let channel = channel_to(&address, &identities[1]).await;
+        Self { site, engine, channel, agent: Some(agent), identities, folder }
+    }
+
+    /// Ends the agent and starts it again, with or without what it knew.
+    pub(crate) async fn restart(&mut self, forgetful: bool) {
+        let folder = self.folder.path();
+        let here = self.identities[0].clone();
+        match self.agent.take() {
+            Some(Running::Here(end, ended)) => {
+                drop(end);
+                ended.await.expect("the agent ends");
+            }
+            Some(Running::Apart(process)) => drop(process),
+            None => {}
+        }
+        if forgetful {
+            std::fs::remove_dir_all(folder.join("data")).expect("it was there");
+        }
+        let (agent, address) = start_here(folder, here).await;
+        self.channel = channel_to(&address, &self.identities[1]).await;
+        self.agent = Some(agent);
     }
 
     pub(crate) fn client(&self) -> AgentServiceClient<Channel> {
@@ -111,7 +160,12 @@ impl Served {
 
     /// Applies with permission to recreate, expecting a failure.
     pub(crate) async fn fails(&self, spec: &ModuleSpec) -> Failure {
-        match self.end(spec, true).await {
+        self.fails_with(spec, true).await
+    }
+
+    /// Applies, expecting a failure.
+    pub(crate) async fn fails_with(&self, spec: &ModuleSpec, allow: bool) -> Failure {
+        match self.end(spec, allow).await {
             Some(Event::Failure(failure)) => failure,
             other => panic!("the apply did not fail: {other:?}"),
         }
@@ -154,6 +208,44 @@ impl Served {
     }
 }
 
+async fn start_here(folder: &Path, identity: Arc<Identity>) -> (Running, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let (end, asked) = oneshot::channel::<()>();
+    let (socket, data) = (folder.join("engine.sock"), folder.join("data"));
+    let ended = tokio::spawn(async move {
+        let asked = async { drop(asked.await) };
+        serve_agent(listener, &socket, &data, &identity, asked).await.expect("the agent serves");
+    });
+    (Running::Here(end, ended), address)
+}
+
+fn start_apart(folder: &Path, agent: &IssuedPaths, docker_config: &Path) -> (Running, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb-agent"));
+    command.args(["--listen", "127.0.0.1:0"]).env("DOCKER_CONFIG", docker_config).env("NO_COLOR", "1");
+    let (engine, data) = (folder.join("engine.sock"), folder.join("data"));
+    command.arg("--engine").arg(engine).arg("--data-dir").arg(data);
+    command.arg("--ca").arg(&agent.ca).arg("--cert").arg(&agent.certificate).arg("--key").arg(&agent.key);
+    let log = folder.join("agent.log");
+    let file = std::fs::File::create(&log).expect("a file");
+    let child = command.stderr(file).spawn().expect("the agent starts");
+    let agent = Running::Apart(Process(child));
+    for _ in 0..100 {
+        let said = std::fs::read_to_string(&log).expect("it is there");
+        let address = said.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        if let Some(address) = address {
+            return (agent, address.to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("the agent does not listen: {}", std::fs::read_to_string(&log).unwrap_or_default());
+}
+
+async fn channel_to(address: &str, controller: &Identity) -> Channel {
+    let host = agent_host_name("host");
+    connect(address, &host, controller, &Timeouts::default()).await.expect("a connection")
+}
+
 /// Changes, a line each: `dns: [192.0.2.1] -> absent (RECREATE, DECLARED)`, with the path below the object.
 pub(crate) fn lines(changes: &[Change]) -> Vec<String> {
     let line = |change: &Change| {
@@ -166,7 +258,8 @@ pub(crate) fn lines(changes: &[Change]) -> Vec<String> {
     changes.iter().map(line).collect()
 }
 
-fn words(value: Option<&Value>) -> String {
+/// A value in words.
+pub(crate) fn words(value: Option<&Value>) -> String {
     match value.and_then(|value| value.kind.as_ref()) {
         None => "NOTHING".to_owned(),
         Some(Kind::Absent(_)) => "absent".to_owned(),

@@ -55,7 +55,8 @@ pub async fn adopt(
     if equal && let Detail::Container(object) = &gathered.detail {
         let desired = serde_json::to_value(&object.desired).unwrap_or_default();
         state.change(spec.name(), |module| {
-            module.containers.insert(key.to_owned(), ContainerState { id, desired, residue: Vec::new() });
+            let adopted = ContainerState { id, desired, ..ContainerState::default() };
+            module.containers.insert(key.to_owned(), adopted);
         })?;
     }
     let mut decision = decide(vec![gathered.facts], false).remove(0);

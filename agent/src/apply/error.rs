@@ -106,10 +106,14 @@ pub enum ApplyError {
         /// What the container wrote.
         lines: String,
     },
-    /// The engine said yes and did not do it.
+    /// The engine said yes to a change in place, and inspect does not show it.
     #[error(
-        "the engine accepted the change and inspect does not show it: {0}; allow a recreation with --recreate"
+        "the engine accepted the change and inspect does not show it: {}; from now on it counts as one that needs a \
+         recreation: allow that with --recreate", .0.join(", ")
     )]
+    NotInPlace(Vec<String>),
+    /// The engine said yes and did not do it.
+    #[error("the engine accepted it and inspect does not show it: {0}")]
     NotDone(String),
 }
 
@@ -132,6 +136,7 @@ impl ApplyError {
             | Self::OtherInstallation { .. }
             | Self::MissingSource { .. }
             | Self::NotUp { .. }
+            | Self::NotInPlace(_)
             | Self::NotDone(_) => Code::FailedPrecondition,
             Self::Engine(EngineError::Malformed { .. }) | Self::Form(_) | Self::State(_) => Code::Internal,
             Self::Step { source, .. } | Self::Partly { source, .. } => source.code(),
@@ -142,8 +147,17 @@ impl ApplyError {
     pub fn rolled_back(&self) -> bool {
         match self {
             Self::Step { rolled_back, .. } => *rolled_back,
-            Self::Partly { .. } | Self::NotDone(_) => false,
+            Self::Partly { .. } | Self::NotInPlace(_) | Self::NotDone(_) => false,
             _ => true,
+        }
+    }
+
+    /// The paths that the engine did not change in place although it said so, if that is why it failed.
+    pub fn not_in_place(&self) -> Option<&[String]> {
+        match self {
+            Self::NotInPlace(paths) => Some(paths),
+            Self::Step { source, .. } | Self::Partly { source, .. } => source.not_in_place(),
+            _ => None,
         }
     }
 
@@ -174,7 +188,7 @@ impl ApplyError {
             Self::OtherInstallation { .. } => "OTHER_INSTALLATION",
             Self::Step { source, .. } | Self::Partly { source, .. } => source.reason(),
             Self::NotUp { .. } => "DID_NOT_STAY_UP",
-            Self::NotDone(_) => "NOT_READ_BACK",
+            Self::NotInPlace(_) | Self::NotDone(_) => "NOT_READ_BACK",
         }
     }
 }

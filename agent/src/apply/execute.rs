@@ -1,14 +1,14 @@
 //! Doing what was decided. As little is decided here as possible: one arm for each action.
 
 use plumbline::plan::Decision;
-use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, Phase};
-use serde_json::json;
+use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, ObjectResult, Phase};
+use serde_json::{Value as Json, json};
 
 use super::networks::{self, others_key};
 use super::open::Open;
 use super::read_back::{read_back, residue_of, residue_on_wire};
 use super::run::Report;
-use super::{ApplyError, Detail, Host, recreate, update};
+use super::{ApplyError, ContainerObject, Detail, Host, recreate, update};
 use crate::container::Observed;
 use crate::engine::Engine;
 use crate::state::{ContainerState, State};
@@ -126,23 +126,7 @@ impl Executor<'_> {
         let object = match detail {
             Detail::Container(object) => object,
             Detail::Simple { create, desired } => {
-                if decision.action == Action::Created {
-                    let made = match facts.kind {
-                        ObjectKind::Network => self.engine.create_network(create).await,
-                        _ => self.engine.create_volume(create).await.map(|()| name.to_owned()),
-                    };
-                    result.objects[index].engine_id = step(name, "creation", made)?;
-                    self.report.progress(Phase::Created, name, "");
-                    let differs = networks::read_back(self.engine, self.host, facts, desired).await?;
-                    result.objects[index].residue =
-                        differs.iter().map(|change| residue_on_wire(change, self.state.hasher())).collect();
-                    self.report.progress(Phase::Verified, name, &read_back_words(differs.len(), true));
-                }
-                let (key, desired) = (others_key(facts.kind, &facts.key), desired.clone());
-                self.state.change(self.module, |module| {
-                    module.others.insert(key, desired);
-                })?;
-                return Ok(());
+                return self.simple(decision, create, desired, &mut result.objects[index]).await;
             }
             Detail::LeftOver(_) => return Ok(()),
         };
@@ -150,7 +134,7 @@ impl Executor<'_> {
             Action::Created => self.create(name, &facts.key, object).await?,
             Action::Recreated => open.recreate(index, object).await?,
             Action::Updated => {
-                update::update(self, decision, object).await?;
+                self.update(decision, object).await?;
                 if facts.down {
                     self.start(name, object).await?;
                 }
@@ -164,18 +148,6 @@ impl Executor<'_> {
         };
         let (_, residue) = read_back(self.engine, self.host, object, &facts.key, &id).await?;
         let fresh = matches!(decision.action, Action::Created | Action::Recreated);
-        if decision.action == Action::Updated && !residue.is_empty() && !decision.facts.changes.is_empty() {
-            let declared: Vec<String> =
-                decision.facts.changes.iter().map(|change| change.path.to_string()).collect();
-            let undone: Vec<String> = residue
-                .iter()
-                .map(|change| change.path.to_string())
-                .filter(|path| declared.contains(path))
-                .collect();
-            if !undone.is_empty() {
-                return Err(ApplyError::NotDone(undone.join(", ")));
-            }
-        }
         let hasher = self.state.hasher();
         let shown = &mut result.objects[index];
         shown.engine_id.clone_from(&id);
@@ -190,11 +162,66 @@ impl Executor<'_> {
         let desired = serde_json::to_value(&object.desired).unwrap_or_default();
         self.state.change(self.module, |module| {
             let entry = module.containers.entry(facts.key.clone()).or_default();
-            let residue = if fresh { known } else { std::mem::take(&mut entry.residue) };
-            *entry = ContainerState { id, desired, residue };
+            let known = if fresh {
+                ContainerState { residue: known, ..ContainerState::default() }
+            } else {
+                std::mem::take(entry)
+            };
+            *entry = ContainerState { id, desired, ..known };
         })?;
         open.verified(index).await;
         Ok(())
+    }
+
+    /// A network or volume: created if it is not there.
+    async fn simple(
+        &self,
+        decision: &Decision,
+        create: &Json,
+        desired: &Json,
+        shown: &mut ObjectResult,
+    ) -> Result<(), ApplyError> {
+        let (facts, hasher) = (&decision.facts, self.state.hasher());
+        let name = facts.engine_name.as_str();
+        let mut known = None;
+        if decision.action == Action::Created {
+            let made = match facts.kind {
+                ObjectKind::Network => self.engine.create_network(create).await,
+                _ => self.engine.create_volume(create).await.map(|()| name.to_owned()),
+            };
+            shown.engine_id = step(name, "creation", made)?;
+            self.report.progress(Phase::Created, name, "");
+            let differs = networks::read_back(self.engine, self.host, facts, desired).await?;
+            shown.residue = differs.iter().map(|change| residue_on_wire(change, hasher)).collect();
+            let engine = &self.host.version.engine;
+            known = Some(differs.iter().map(|change| residue_of(change, engine, hasher)).collect());
+            self.report.progress(Phase::Verified, name, &read_back_words(differs.len(), true));
+        }
+        let key = others_key(facts.kind, &facts.key);
+        self.state.change(self.module, |module| {
+            if let Some(known) = known {
+                module.others_residue.insert(key.clone(), known);
+            }
+            module.others.insert(key, desired.clone());
+        })?;
+        Ok(())
+    }
+
+    /// Changes a container in place, and remembers what this engine did not change although it said so.
+    async fn update(&self, decision: &Decision, object: &ContainerObject) -> Result<(), ApplyError> {
+        let done = update::update(self, decision, object).await;
+        if let Err(error) = &done
+            && let Some(paths) = error.not_in_place()
+        {
+            let engine = &self.host.version.engine;
+            let facts = &decision.facts;
+            self.state.change(self.module, |module| {
+                let entry = module.containers.entry(facts.key.clone()).or_default();
+                entry.id.clone_from(&facts.engine_id);
+                entry.not_in_place.extend(paths.iter().map(|path| (path.clone(), engine.clone())));
+            })?;
+        }
+        done
     }
 
     /// Stops a container that left the declaration, so that not even an engine restart starts it again.

@@ -7,14 +7,14 @@ use plumbline::diff::{Comparison, LeafChange, diff};
 use plumbline::normal::normalise;
 use plumbline::order::{bound_to, container_order, mentioned};
 use plumbline::plan::{Facts, Standing};
-use plumbline::proto::v1::{ContainerSpec, ModuleSpec, ObjectKind};
+use plumbline::proto::v1::{Cause, ContainerSpec, ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, ReflectMessage as _};
 use serde_json::Value as Json;
 
 use super::{ApplyError, NetworkKeys, networks};
 use crate::container::{Names, Observed, align, desired, observe, resolve};
 use crate::engine::{EngineReader, Version};
-use crate::state::{ContainerState, State};
+use crate::state::{ContainerState, KnownResidue, State};
 
 /// What does not change during an apply.
 #[derive(Debug, Clone)]
@@ -89,7 +89,7 @@ pub async fn gather(
     spec: &ModuleSpec,
 ) -> Result<Vec<Gathered>, ApplyError> {
     let names = names(reader, spec).await?;
-    let mut objects = networks::gather(reader, host, spec, &names, &state.module(spec.name())).await?;
+    let mut objects = networks::gather(reader, state, host, spec, &names).await?;
     let (mut ours, left_over) = find_ours(reader, state, host, spec, &names).await?;
     let leaving: BTreeSet<String> = left_over.iter().map(|(_, observed)| observed.id.clone()).collect();
     for key in container_order(spec)? {
@@ -101,7 +101,7 @@ pub async fn gather(
         gathered.facts.bound_to = bound_to(spec, container);
         objects.push(gathered);
     }
-    objects.extend(left_over.into_iter().map(|(key, observed)| left_over_object(key, observed)));
+    objects.extend(left_over.into_iter().map(|(key, observed)| left_over_object(host, key, observed)));
     Ok(objects)
 }
 
@@ -231,6 +231,12 @@ pub(super) async fn gather_container(
     let mut normal = declared.clone();
     normalise(&mut normal);
     let mut wanted = desired(&normal, defaults.as_ref())?;
+    let as_running = match &observed {
+        Some(observed) if image_id.as_ref().is_some_and(|id| *id != observed.image_id) => {
+            reader.image(&observed.image_id).await?.map(|image| desired(&normal, Some(&image))).transpose()?
+        }
+        _ => None,
+    };
     let mut observed = observed;
     let remembered = state.module(spec.name()).containers.get(key).cloned();
     let at = Path::default().field("containers").key(key);
@@ -243,11 +249,20 @@ pub(super) async fn gather_container(
                 desired: &wanted,
                 observed: &observed.spec,
                 previous: previous.as_ref(),
+                as_running: as_running.as_ref(),
                 api: host.version.api,
             };
             let mut changes = diff(&comparison, &at);
             network_keys.apply(&mut changes);
-            changes.retain(|change| !is_known_residue(state, remembered.as_ref(), host, change));
+            if let Some(remembered) = &remembered {
+                forget_residue(&mut changes, remembered, state, host);
+                remembered.correct(&mut changes, &host.version.engine);
+            }
+            let image = at.field("image");
+            for change in changes.iter_mut().filter(|change| change.path == image) {
+                // Nobody can give a container another image by hand.
+                change.cause = Cause::Declared;
+            }
             let taken = observed.name != name && holder(reader, &name, leaving).await?.is_some();
             (changes, if taken { Standing::Foreign } else { Standing::Ours }, observed.id.clone())
         }
@@ -258,6 +273,7 @@ pub(super) async fn gather_container(
                 desired: &normal,
                 observed: &nothing,
                 previous: None,
+                as_running: None,
                 api: host.version.api,
             };
             let stranger = holder(reader, &name, leaving).await?;
@@ -281,6 +297,7 @@ pub(super) async fn gather_container(
         removes_itself: observed.as_ref().is_some_and(Observed::removes_itself),
         image_missing: image_id.is_none() && pull_policy == "never",
         bound_to: BTreeSet::new(),
+        api: host.version.api,
     };
     let object =
         ContainerObject { declared, desired: wanted, observed, image_id, image, pull_policy, network_keys };
@@ -311,19 +328,21 @@ fn read_desired(json: &Json) -> Option<DynamicMessage> {
     DynamicMessage::deserialize(container_descriptor(), json).ok()
 }
 
-/// The engine read this back differently right after creation, and still does: recreating would not help.
-fn is_known_residue(
-    state: &State,
-    remembered: Option<&ContainerState>,
-    host: &Host,
-    change: &LeafChange,
-) -> bool {
-    let Some(remembered) = remembered else { return false };
-    let known = super::read_back::residue_of(change, &host.version.engine, state.hasher());
-    remembered.residue.contains(&known)
+/// What the engine read back differently right after creation, and still does, is no change: recreating would not help.
+/// If it was another version that did, it is one, and no hand made it.
+fn forget_residue(changes: &mut Vec<LeafChange>, remembered: &ContainerState, state: &State, host: &Host) {
+    let engine = &host.version.engine;
+    changes.retain_mut(|change| {
+        let now = super::read_back::residue_of(change, engine, state.hasher());
+        let seen: Vec<&KnownResidue> = remembered.residue.iter().filter(|seen| seen.is_as(&now)).collect();
+        if !seen.is_empty() {
+            change.cause = Cause::EngineDefault;
+        }
+        !seen.iter().any(|seen| seen.engine == *engine)
+    });
 }
 
-fn left_over_object(key: String, observed: Observed) -> Gathered {
+fn left_over_object(host: &Host, key: String, observed: Observed) -> Gathered {
     let facts = Facts {
         kind: ObjectKind::Container,
         key,
@@ -336,6 +355,7 @@ fn left_over_object(key: String, observed: Observed) -> Gathered {
         removes_itself: false,
         image_missing: false,
         bound_to: BTreeSet::new(),
+        api: host.version.api,
     };
     Gathered { facts, detail: Detail::LeftOver(Box::new(observed)) }
 }

@@ -1,7 +1,7 @@
 //! The module's networks and volumes: compared, created if missing, never recreated.
 
 use plumbline::catalogue::{Path, network_descriptor, volume_descriptor};
-use plumbline::diff::{Comparison, LeafChange, diff};
+use plumbline::diff::{Comparison, LeafChange, SecretHasher, diff};
 use plumbline::engine_form::{from_engine, to_engine};
 use plumbline::normal::normalise;
 use plumbline::plan::{Facts, Standing};
@@ -10,19 +10,22 @@ use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage as _, Valu
 use serde_json::{Value as Json, json};
 
 use super::gather::ignore;
+use super::read_back::residue_of;
 use super::{ApplyError, Detail, Gathered, Host};
 use crate::container::{LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, Names};
 use crate::engine::EngineReader;
-use crate::state::ModuleState;
+use crate::state::{ModuleState, State};
 
 /// The facts of every network and volume that the module declares.
 pub(super) async fn gather(
     reader: &EngineReader,
+    state: &State,
     host: &Host,
     spec: &ModuleSpec,
     names: &Names,
-    remembered: &ModuleState,
 ) -> Result<Vec<Gathered>, ApplyError> {
+    let remembered = &state.module(spec.name());
+    let hasher = state.hasher();
     let mut objects = Vec::new();
     for (key, network) in &spec.networks {
         let name = &names.networks[key];
@@ -37,7 +40,7 @@ pub(super) async fn gather(
             declared: network.transcode_to_dynamic(),
             descriptor: network_descriptor(),
         };
-        objects.push(object.gather(host, spec, found.as_ref(), remembered)?);
+        objects.push(object.gather(host, spec, found.as_ref(), remembered, hasher)?);
     }
     for (key, volume) in &spec.volumes {
         let name = &names.volumes[key];
@@ -49,7 +52,7 @@ pub(super) async fn gather(
             declared: volume.transcode_to_dynamic(),
             descriptor: volume_descriptor(),
         };
-        objects.push(object.gather(host, spec, reader.volume(name).await?.as_ref(), remembered)?);
+        objects.push(object.gather(host, spec, reader.volume(name).await?.as_ref(), remembered, hasher)?);
     }
     Ok(objects)
 }
@@ -85,6 +88,7 @@ pub(super) async fn read_back(
         desired: &desired,
         observed: &observed,
         previous: None,
+        as_running: None,
         api: host.version.api,
     };
     Ok(diff(&comparison, &root(facts.kind).key(&facts.key)))
@@ -155,6 +159,7 @@ impl Simple<'_> {
         spec: &ModuleSpec,
         found: Option<&Json>,
         remembered: &ModuleState,
+        hasher: &SecretHasher,
     ) -> Result<Gathered, ApplyError> {
         let module = spec.name();
         let labels = found.map(|found| found["Labels"].clone()).unwrap_or_default();
@@ -172,9 +177,10 @@ impl Simple<'_> {
             (Some(found), Standing::Ours) => observe(&self.descriptor, found)?,
             _ => DynamicMessage::new(self.descriptor.clone()),
         };
+        let others_key = others_key(self.kind, self.key);
         let previous = remembered
             .others
-            .get(&others_key(self.kind, self.key))
+            .get(&others_key)
             .and_then(|json| DynamicMessage::deserialize(self.descriptor.clone(), json).ok());
         forget_chosen_pools(&declared, previous.as_ref(), &mut observed);
         let compared = matches!(standing, Standing::Ours | Standing::Absent);
@@ -183,10 +189,19 @@ impl Simple<'_> {
             desired: &declared,
             observed: &observed,
             previous: previous.as_ref(),
+            as_running: None,
             api: host.version.api,
         };
         let mut changes =
             if compared { diff(&comparison, &root(self.kind).key(self.key)) } else { Vec::new() };
+        if let Some(known) = remembered.others_residue.get(&others_key) {
+            // Never recreated, so it is no matter which version of the engine read it back.
+            let is_known = |change: &LeafChange| {
+                let now = residue_of(change, &host.version.engine, hasher);
+                known.iter().any(|known| known.is_as(&now))
+            };
+            changes.retain(|change| !is_known(change));
+        }
         let ignored = ignore(&mut changes, &spec.ignore_paths);
         let id = found.and_then(|found| found["Id"].as_str().or(found["Name"].as_str()));
         let facts = Facts {
@@ -201,6 +216,7 @@ impl Simple<'_> {
             removes_itself: false,
             image_missing: false,
             bound_to: std::collections::BTreeSet::new(),
+            api: host.version.api,
         };
         let create = self.body(host, module);
         let desired = serde_json::to_value(&declared).unwrap_or_default();

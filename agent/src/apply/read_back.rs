@@ -31,6 +31,7 @@ pub(super) async fn read_back(
         desired: &desired,
         observed: &observed.spec,
         previous: None,
+        as_running: None,
         api: host.version.api,
     };
     let mut changes = diff(&comparison, &Path::default().field("containers").key(key));

@@ -3,10 +3,11 @@
 //! create new under a spare name, read back, stop old (its restart policy first set to "no", so that an engine restart
 //! cannot start both), rename old aside, rename new in, start new, watch it, remove old without its volumes.
 
+use plumbline::diff::LeafChange;
 use plumbline::proto::v1::Phase;
 
 use super::execute::Executor;
-use super::read_back::read_back;
+use super::read_back::{read_back, residue_of};
 use super::{ApplyError, ContainerObject, update};
 use crate::container::Observed;
 use crate::engine::EngineError;
@@ -119,13 +120,17 @@ impl<'a> Recreation<'a> {
     }
 
     /// What the engine holds of the mounts is known before the old container is touched: an engine that drops an option
-    /// there would show other data.
+    /// there would show other data. What the old container's mounts read back in the same way is no news.
     async fn check_mounts(&self, new: &str, key: &str, object: &ContainerObject) -> Result<(), ApplyError> {
-        let (_, residue) = read_back(self.executor.engine, self.executor.host, object, key, new).await?;
+        let Executor { engine, host, state, module, .. } = self.executor;
+        let (_, residue) = read_back(engine, host, object, key, new).await?;
+        let known = state.module(module).containers.remove(key).unwrap_or_default().residue;
+        let is_known =
+            |change: &LeafChange| known.contains(&residue_of(change, &host.version.engine, state.hasher()));
         let root = format!("containers.{key}.mounts");
         let wrong: Vec<String> = residue
             .iter()
-            .filter(|change| change.path.is_at_or_below(&root))
+            .filter(|change| change.path.is_at_or_below(&root) && !is_known(change))
             .map(|change| change.path.to_string())
             .collect();
         if wrong.is_empty() { Ok(()) } else { Err(ApplyError::NotDone(wrong.join(", "))) }

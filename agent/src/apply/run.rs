@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use plumbline::diff::SecretHasher;
-use plumbline::plan::{Decision, decide};
+use plumbline::plan::{Decision, decide, gravest, outcome};
 use plumbline::proto::v1::{
-    Action, ApplyRequest, ModuleResult, ModuleSpec, Outcome, Phase, PlanRequest, PlanResponse,
+    Action, ApplyRequest, ModuleResult, ModuleSpec, ObjectResult, Outcome, Phase, PlanRequest, PlanResponse,
     RecreatePolicy, RefusalReason,
 };
 use prost::Message as _;
@@ -45,8 +45,9 @@ pub async fn plan(
     let objects = gather(reader, state, &host, spec).await?;
     let recreate = request.recreate() == RecreatePolicy::Allow;
     let (decisions, details) = decided(objects, recreate);
-    let result = module_result(spec, request.revision, &decisions, state.hasher());
+    let mut result = module_result(spec, request.revision, &decisions, state.hasher());
     let plan_token = token(spec, recreate, &result, &details, state.hasher());
+    say_not_asked(&mut result, &details, ASKS);
     Ok(PlanResponse { result: Some(result), plan_token })
 }
 
@@ -88,20 +89,43 @@ async fn run(
         return Ok(());
     }
     // The image's defaults are part of what is desired: with the image come the final facts, and the final decision.
-    if result.outcome() != Outcome::RefusedNeedsRecreation
-        && pull_images(engine, &decisions, &details, recreate, report).await?
-    {
+    let mut pulled = BTreeSet::new();
+    if result.outcome() != Outcome::RefusedNeedsRecreation {
+        pulled = images_to_pull(&decisions, &details, recreate, !request.plan_token.is_empty());
+    }
+    for image in &pulled {
+        report.pulling(image, 0, 0);
+        engine.pull(image, |progress| report.pulling(image, progress.done, progress.total)).await?;
+    }
+    if !pulled.is_empty() {
         (decisions, details) = decided(gather(engine, state, &host, spec).await?, recreate);
         result = module_result(spec, request.revision, &decisions, state.hasher());
     }
+    if !recreate || !request.plan_token.is_empty() {
+        say_not_asked(&mut result, &details, if recreate { AS_PLANNED } else { ASKS });
+    }
     report.progress(Phase::Planned, "", &words(&result));
     if result.outcome() == Outcome::RefusedNeedsRecreation {
+        say_pulled(&mut result, &pulled);
         *reached = Some(result);
         return Ok(());
     }
     let executor = Executor { engine, state, host: &host, module: spec.name(), report };
     let work: Vec<(Decision, Detail)> = decisions.into_iter().zip(details).collect();
-    let done = executor.execute(&work, &mut result).await;
+    let mut done = executor.execute(&work, &mut result).await;
+    // What this engine did not change in place is remembered now: the same decision makes it a recreation.
+    while recreate && done.as_ref().is_err_and(|error| error.not_in_place().is_some()) {
+        let Ok(objects) = gather(engine, state, &host, spec).await else { break };
+        let (decisions, details) = decided(objects, recreate);
+        let mut next = module_result(spec, request.revision, &decisions, state.hasher());
+        if next.outcome() == Outcome::RefusedNeedsRecreation {
+            break;
+        }
+        report.progress(Phase::Planned, "", &words(&next));
+        let work: Vec<(Decision, Detail)> = decisions.into_iter().zip(details).collect();
+        done = executor.execute(&work, &mut next).await;
+        result = continued(&result, next);
+    }
     *reached = Some(result);
     done?;
     let keys: BTreeSet<String> = spec.containers.keys().cloned().collect();
@@ -127,29 +151,69 @@ fn decided(objects: Vec<Gathered>, recreate: bool) -> (Vec<Decision>, Vec<Detail
     (decide(facts, recreate), details)
 }
 
-/// Pulls what is missing or asked for always. True: something was pulled, so the facts are old.
-async fn pull_images(
-    engine: &Engine,
+/// What is missing, and what is to be pulled always. A container that is there is not asked about unless it may be
+/// recreated: a pull could only end in a refusal after a mutating call. A plan is applied with the images that it saw.
+fn images_to_pull(
     decisions: &[Decision],
     details: &[Detail],
     recreate: bool,
-    report: &dyn Report,
-) -> Result<bool, ApplyError> {
+    planned: bool,
+) -> BTreeSet<String> {
     let mut images = BTreeSet::new();
     for (decision, detail) in decisions.iter().zip(details) {
         let Detail::Container(object) = detail else { continue };
         let will_be_made = matches!(decision.action, Action::Created | Action::Recreated);
         let missing = object.image_id.is_none() && will_be_made;
-        let always = object.pull_policy == "always" && (will_be_made || recreate);
+        let always = object.pull_policy == "always" && !planned && (will_be_made || recreate);
         if missing || always {
             images.insert(object.image.clone());
         }
     }
-    for image in &images {
-        report.pulling(image, 0, 0);
-        engine.pull(image, |progress| report.pulling(image, progress.done, progress.total)).await?;
+    images
+}
+
+const ASKS: &str = "only an apply with --recreate asks";
+const AS_PLANNED: &str = "it was applied as planned";
+
+/// A container that is as declared by the image on the host, although its image is to be pulled always.
+fn say_not_asked(result: &mut ModuleResult, details: &[Detail], why: &str) {
+    for (object, detail) in result.objects.iter_mut().zip(details) {
+        let Detail::Container(container) = detail else { continue };
+        let stays = matches!(object.action(), Action::Unchanged | Action::Updated | Action::Started);
+        if stays && container.pull_policy == "always" {
+            let image = &container.image;
+            object.detail =
+                format!("the registry was not asked whether {image} means another image now: {why}");
+        }
     }
-    Ok(!images.is_empty())
+}
+
+/// What was pulled brought changes that are refused. Nothing but the pull was done.
+fn say_pulled(result: &mut ModuleResult, pulled: &BTreeSet<String>) {
+    if pulled.is_empty() {
+        return;
+    }
+    let pulled: Vec<&str> = pulled.iter().map(String::as_str).collect();
+    let refused = |object: &&mut ObjectResult| object.action() == Action::Refused;
+    for object in result.objects.iter_mut().filter(refused) {
+        let _ = write!(object.detail, " ({} was pulled; nothing else was done)", pulled.join(", "));
+    }
+}
+
+/// The result of a second pass. What the first one did is found done by the second.
+fn continued(first: &ModuleResult, mut second: ModuleResult) -> ModuleResult {
+    for object in second.objects.iter_mut().filter(|object| object.action() == Action::Unchanged) {
+        let same = |before: &&ObjectResult| {
+            (before.kind, &before.key, before.detail.is_empty()) == (object.kind, &object.key, true)
+        };
+        if let Some(before) = first.objects.iter().find(same) {
+            *object = before.clone();
+        }
+    }
+    let action = gravest(second.objects.iter().map(ObjectResult::action));
+    second.action = action.into();
+    second.outcome = outcome(action).into();
+    second
 }
 
 /// Binds what was planned: the spec, the policy, every object with its id and its diff, the images.

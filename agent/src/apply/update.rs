@@ -1,4 +1,4 @@
-//! Changing a running container in place; undone if a step fails.
+//! Changing a running container in place, and reading it back; undone if a step fails.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use super::execute::Executor;
 use super::read_back::read_back;
 use super::{ApplyError, ContainerObject, NetworkKeys};
-use crate::container::{Observed, endpoint_body, update_body};
+use crate::container::{endpoint_body, update_body};
 
 /// What there is to do in place.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -98,7 +98,11 @@ pub(super) async fn update(
             let body = update_body(&object.desired, &fields);
             engine.update(id, &body).await.map_err(|error| ("update", error.into()))?;
         }
-        Ok(())
+        match still_differs(executor, decision, object, id).await {
+            Ok(paths) if paths.is_empty() => Ok(()),
+            Ok(paths) => Err(("reading back", ApplyError::NotInPlace(paths))),
+            Err(error) => Err(("reading back", error)),
+        }
     }
     .await;
     let Err((step, source)) = done else {
@@ -113,28 +117,29 @@ pub(super) async fn update(
             rolled_back = false;
         }
     }
-    if rolled_back && let Some(paths) = left_changed(executor, decision, object, observed).await {
-        left = format!("this could not be undone: {paths}");
-        rolled_back = false;
+    if rolled_back {
+        let as_before = ContainerObject { desired: observed.spec.clone(), ..object.clone() };
+        let paths = still_differs(executor, decision, &as_before, id).await.unwrap_or_default();
+        if !paths.is_empty() {
+            left = format!("this could not be undone: {}", paths.join(", "));
+            rolled_back = false;
+        }
     }
     executor.report.progress(Phase::RolledBack, &decision.facts.engine_name, &left);
     Err(ApplyError::Step { object: observed.name.clone(), step, source: Box::new(source), left, rolled_back })
 }
 
-/// The paths, of those that were to be changed, that are not as they were before; none: all are.
-async fn left_changed(
+/// The paths, of those that were to be changed, that inspect does not show as desired.
+async fn still_differs(
     executor: &Executor<'_>,
     decision: &Decision,
     object: &ContainerObject,
-    before: &Observed,
-) -> Option<String> {
-    let as_before = ContainerObject { desired: before.spec.clone(), ..object.clone() };
-    let key = &decision.facts.key;
-    let (_, differs) = read_back(executor.engine, executor.host, &as_before, key, &before.id).await.ok()?;
+    id: &str,
+) -> Result<Vec<String>, ApplyError> {
+    let (_, differs) = read_back(executor.engine, executor.host, object, &decision.facts.key, id).await?;
     let wanted = |path: &Path| decision.facts.changes.iter().any(|change| change.path == *path);
-    let paths: Vec<String> =
-        differs.iter().filter(|change| wanted(&change.path)).map(|change| change.path.to_string()).collect();
-    (!paths.is_empty()).then(|| paths.join(", "))
+    let paths = differs.into_iter().map(|change| change.path).filter(wanted);
+    Ok(paths.map(|path| path.to_string()).collect())
 }
 
 enum Undo {

@@ -56,7 +56,10 @@ pub enum EngineError {
         needed: ApiVersion,
     },
     /// An image could not be pulled.
-    #[error("the image {image} cannot be pulled: {reason}")]
+    #[error(
+        "the image {image} cannot be pulled: {reason}; nothing was touched: check its name, whether this host reaches the \
+         registry, and the credentials of the agent's user (~/.docker/config.json, or $DOCKER_CONFIG)"
+    )]
     Pull {
         /// The reference.
         image: String,
