@@ -12,12 +12,12 @@ use serde_json::{Value as Json, json};
 use super::gather::ignore;
 use super::{ApplyError, Detail, Gathered, Host};
 use crate::container::{LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, Names};
-use crate::engine::EngineReader;
+use crate::engine::{EngineReader, Inspect};
 use crate::state::ModuleState;
 
 /// The facts of every network and volume that the module declares.
 pub(super) async fn gather(
-    reader: &EngineReader,
+    reader: &impl Inspect,
     host: &Host,
     spec: &ModuleSpec,
     names: &Names,

@@ -42,7 +42,7 @@ pub async fn plan(
 ) -> Result<PlanResponse, ApplyError> {
     let spec = valid(request.spec.as_ref())?;
     let host = Host::ask(reader, installation).await?;
-    let objects = gather(reader, state, &host, spec).await?;
+    let objects = gather(reader, &state.memory(spec.name()), &host, spec).await?;
     let recreate = request.recreate() == RecreatePolicy::Allow;
     let (decisions, details) = decided(objects, recreate);
     let result = module_result(spec, request.revision, &decisions, state.hasher());
@@ -78,7 +78,9 @@ async fn run(
     }
     let host = Host::ask(engine, installation).await?;
     let recreate = request.recreate() == RecreatePolicy::Allow;
-    let (mut decisions, mut details) = decided(gather(engine, state, &host, spec).await?, recreate);
+    let memory = state.memory(spec.name());
+    let look = async || gather(engine.reader(), &memory, &host, spec).await;
+    let (mut decisions, mut details) = decided(look().await?, recreate);
     let mut result = module_result(spec, request.revision, &decisions, state.hasher());
     if !request.plan_token.is_empty()
         && request.plan_token != token(spec, recreate, &result, &details, state.hasher())
@@ -91,7 +93,7 @@ async fn run(
     if result.outcome() != Outcome::RefusedNeedsRecreation
         && pull_images(engine, &decisions, &details, recreate, report).await?
     {
-        (decisions, details) = decided(gather(engine, state, &host, spec).await?, recreate);
+        (decisions, details) = decided(look().await?, recreate);
         result = module_result(spec, request.revision, &decisions, state.hasher());
     }
     report.progress(Phase::Planned, "", &words(&result));
