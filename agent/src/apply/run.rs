@@ -47,7 +47,7 @@ pub async fn plan(
     let (decisions, details) = decided(objects, recreate);
     let result = module_result(spec, request.revision, &decisions, state.hasher());
     let plan_token = token(spec, recreate, &result, &details, state.hasher());
-    Ok(PlanResponse { result: Some(result), plan_token })
+    Ok(PlanResponse { result: Some(result), plan_token, notes: Vec::new() })
 }
 
 /// Applies a module. Whatever happens, the answer says how far it got.
