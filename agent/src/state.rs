@@ -110,6 +110,15 @@ impl KnownResidue {
     }
 }
 
+/// What a comparison needs of it.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    /// What is remembered of the module.
+    pub module: ModuleState,
+    /// Shows values that may be secrets.
+    pub hasher: SecretHasher,
+}
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Contents {
     /// Of this file's form.
@@ -188,6 +197,11 @@ impl State {
             .get(name)
             .cloned()
             .unwrap_or_default()
+    }
+
+    /// The same, with what shows its secrets.
+    pub fn memory(&self, name: &str) -> Memory {
+        Memory { module: self.module(name), hasher: self.hasher.clone() }
     }
 
     /// Every module that is remembered.

@@ -1,7 +1,9 @@
 //! Everything at once: containers that declare as many fields as work together on this engine.
 
 use plumbline::catalogue::container_descriptor;
-use plumbline::proto::v1::{Action, ModuleSpec};
+use plumbline::proto::v1::{Action, ContainerSpec, ModuleSpec};
+use plumbline_agent::container::Names;
+use plumbline_agent::pasted::{Pasted, Question, plan};
 use prost_reflect::ReflectMessage;
 
 use crate::free::{free_ports, own_subnet};
@@ -51,11 +53,46 @@ async fn a_module_that_declares_nearly_everything_is_created_once_and_at_rest() 
         assert_eq!(residue, [""; 0], "read back differently");
     }
     host.settled(&spec).await;
+    pasted_it_is_at_rest_too(&host, &spec).await;
 
     // The engine leaves a parent control group behind.
     let parent = host.site.name.clone();
     drop(host);
     for controller in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
         let _ = std::fs::remove_dir(controller.path().join(&parent));
+    }
+}
+
+/// What inspect says of it, given as text: nothing differs, with or without the image, networks and volumes.
+async fn pasted_it_is_at_rest_too(host: &Served, spec: &ModuleSpec) {
+    let reader = host.site.engine.reader();
+    let names = Names::of(spec);
+    let (mut containers, mut others) = (Vec::new(), Vec::new());
+    for name in names.containers.values() {
+        containers.extend(reader.container(name).await.expect("the engine answers"));
+    }
+    for name in names.networks.values() {
+        others.extend(reader.network(name).await.expect("the engine answers"));
+    }
+    for name in names.volumes.values() {
+        others.extend(reader.volume(name).await.expect("the engine answers"));
+    }
+    for image in spec.containers.values().map(ContainerSpec::image) {
+        others.extend(reader.image(image).await.expect("the engine answers"));
+    }
+    assert_eq!(containers.len(), spec.containers.len());
+    let everything = [&containers[..], &others].concat();
+    for (objects, is_whole) in [(&containers, false), (&everything, true)] {
+        let text = serde_json::to_vec(objects).expect("it was JSON");
+        let pasted = Pasted::read(&[("inspect.json".to_owned(), text)]).expect("it is inspect's");
+        let specs = std::slice::from_ref(spec);
+        let question = Question { specs, container: None, api: None, recreate: false };
+        let planned = plan(&pasted, question).await.expect("a plan").remove(0);
+        for object in planned.result.expect("a plan has one").objects {
+            let changes = object.diff.iter().flat_map(|diff| &diff.changes);
+            let changes: Vec<&String> = changes.map(|change| &change.path_text).collect();
+            assert_eq!((changes.as_slice(), object.action()), (&[][..], Action::Unchanged), "{}", object.key);
+        }
+        assert_eq!(planned.notes.is_empty(), is_whole, "{:?}", planned.notes);
     }
 }

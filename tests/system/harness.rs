@@ -16,4 +16,4 @@ pub(crate) use certificates::{Authority, Certificate};
 pub(crate) use engine::{docker, identity};
 pub(crate) use fleet::{Agent, Fleet};
 pub(crate) use process::within;
-pub(crate) use said::{Running, plumb};
+pub(crate) use said::{Running, Said, plumb};

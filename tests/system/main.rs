@@ -5,6 +5,7 @@ mod contract;
 mod grpcurl;
 mod harness;
 mod incident;
+mod live;
 mod losing;
 mod malformed;
 mod manifests;

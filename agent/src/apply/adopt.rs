@@ -47,7 +47,7 @@ pub async fn adopt(
     let resolved = resolve(key, container, &names);
     let id = observed.id.clone();
     let one = One { spec, names: &names, key, resolved, observed: Some(observed), leaving: &BTreeSet::new() };
-    let mut gathered = gather_container(reader, state, &host, one).await?;
+    let mut gathered = gather_container(reader, &state.memory(spec.name()), &host, one).await?;
     // Its name is a field like any other here, not a sign of whose it is.
     gathered.facts.standing = Standing::Ours;
     gathered.facts.down = false;

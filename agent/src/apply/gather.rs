@@ -1,4 +1,7 @@
-//! Looking: what the engine and the agent's state say of everything a module declares.
+//! Looking: what inspect and the agent's memory say of everything a module declares.
+//!
+//! Whoever answers for inspect ([`Inspect`]: an engine, or the text that somebody pasted), the way from there to the facts is
+//! this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +16,8 @@ use serde_json::Value as Json;
 
 use super::{ApplyError, NetworkKeys, networks};
 use crate::container::{Names, Observed, align, desired, observe, resolve};
-use crate::engine::{EngineReader, Version};
-use crate::state::{ContainerState, KnownResidue, State};
+use crate::engine::{EngineReader, Inspect, Version};
+use crate::state::{ContainerState, KnownResidue, Memory};
 
 /// What does not change during an apply.
 #[derive(Debug, Clone)]
@@ -83,21 +86,21 @@ pub struct ContainerObject {
 
 /// Every object of a module in the order in which it is applied: networks, volumes, containers, what is left over.
 pub async fn gather(
-    reader: &EngineReader,
-    state: &State,
+    reader: &impl Inspect,
+    memory: &Memory,
     host: &Host,
     spec: &ModuleSpec,
 ) -> Result<Vec<Gathered>, ApplyError> {
     let names = names(reader, spec).await?;
-    let mut objects = networks::gather(reader, state, host, spec, &names).await?;
-    let (mut ours, left_over) = find_ours(reader, state, host, spec, &names).await?;
+    let mut objects = networks::gather(reader, memory, host, spec, &names).await?;
+    let (mut ours, left_over) = find_ours(reader, memory, host, spec, &names).await?;
     let leaving: BTreeSet<String> = left_over.iter().map(|(_, observed)| observed.id.clone()).collect();
     for key in container_order(spec)? {
         let Some(container) = spec.containers.get(&key) else { continue };
         let observed = ours.remove(&key);
         let resolved = resolve(&key, container, &names);
         let one = One { spec, names: &names, key: &key, resolved, observed, leaving: &leaving };
-        let mut gathered = gather_container(reader, state, host, one).await?;
+        let mut gathered = gather_container(reader, memory, host, one).await?;
         gathered.facts.bound_to = bound_to(spec, container);
         objects.push(gathered);
     }
@@ -107,7 +110,7 @@ pub async fn gather(
 
 /// The names at the engine of everything that the module names. What is not the module's own may be named by its id,
 /// and the engine shows its name all the same.
-pub(super) async fn names(reader: &EngineReader, spec: &ModuleSpec) -> Result<Names, ApplyError> {
+pub(super) async fn names(reader: &impl Inspect, spec: &ModuleSpec) -> Result<Names, ApplyError> {
     let mut names = Names::of(spec);
     for (key, _) in spec.networks.iter().filter(|(_, network)| network.external()) {
         let found = reader.network(&names.networks[key]).await?.unwrap_or_default();
@@ -127,8 +130,8 @@ pub(super) async fn names(reader: &EngineReader, spec: &ModuleSpec) -> Result<Na
 
 /// This module's containers by key, and those that the declaration no longer has (or has a second time).
 async fn find_ours(
-    reader: &EngineReader,
-    state: &State,
+    reader: &impl Inspect,
+    memory: &Memory,
     host: &Host,
     spec: &ModuleSpec,
     names: &Names,
@@ -137,7 +140,7 @@ async fn find_ours(
         (crate::container::LABEL_INSTALLATION, host.installation.as_str()),
         (crate::container::LABEL_MODULE, spec.name()),
     ];
-    let remembered = state.module(spec.name());
+    let remembered = &memory.module;
     let mut ids = reader.containers_with(&labels).await?;
     ids.extend(remembered.containers.values().map(|container| container.id.clone()));
     ids.sort();
@@ -173,15 +176,13 @@ async fn find_ours(
 
 /// A container by name or id, as observed.
 pub async fn observe_container(
-    reader: &EngineReader,
+    reader: &impl Inspect,
     host: &Host,
     name: &str,
 ) -> Result<Option<Observed>, ApplyError> {
     let Some(inspect) = reader.container(name).await? else { return Ok(None) };
-    let image = match inspect["Image"].as_str() {
-        Some(id) => reader.image(id).await?,
-        None => None,
-    };
+    let text = |name: &str| inspect[name].as_str().unwrap_or_default();
+    let image = reader.image_of(text("Id"), text("Image")).await?;
     let mut shared = BTreeMap::new();
     for member in ["NetworkMode", "IpcMode", "PidMode"] {
         let mode = inspect["HostConfig"][member].as_str().unwrap_or_default();
@@ -207,8 +208,8 @@ pub(super) struct One<'a> {
 }
 
 pub(super) async fn gather_container(
-    reader: &EngineReader,
-    state: &State,
+    reader: &impl Inspect,
+    memory: &Memory,
     host: &Host,
     one: One<'_>,
 ) -> Result<Gathered, ApplyError> {
@@ -224,7 +225,7 @@ pub(super) async fn gather_container(
     let image_id = wanted_image.as_ref().and_then(|image| image["Id"].as_str()).map(str::to_owned);
     // Without the declared image, the defaults of the one that runs are the best that is known.
     let defaults = match (&wanted_image, &observed) {
-        (None, Some(observed)) => reader.image(&observed.image_id).await?,
+        (None, Some(observed)) => reader.image_of(&observed.id, &observed.image_id).await?,
         (wanted, _) => wanted.clone(),
     };
     let declared = resolved.transcode_to_dynamic();
@@ -238,12 +239,12 @@ pub(super) async fn gather_container(
         _ => None,
     };
     let mut observed = observed;
-    let remembered = state.module(spec.name()).containers.get(key).cloned();
+    let remembered = memory.module.containers.get(key);
     let at = Path::default().field("containers").key(key);
     let (changes, standing, engine_id) = match &mut observed {
         Some(observed) => {
             align(&mut wanted, &mut observed.spec, image_id.as_deref(), &observed.image_id, host.version.api);
-            let previous = remembered.as_ref().and_then(|state| read_desired(&state.desired));
+            let previous = remembered.and_then(|container| read_desired(&container.desired));
             let comparison = Comparison {
                 declared: &normal,
                 desired: &wanted,
@@ -254,8 +255,8 @@ pub(super) async fn gather_container(
             };
             let mut changes = diff(&comparison, &at);
             network_keys.apply(&mut changes);
-            if let Some(remembered) = &remembered {
-                forget_residue(&mut changes, remembered, state, host);
+            if let Some(remembered) = remembered {
+                forget_residue(&mut changes, remembered, memory, host);
                 remembered.correct(&mut changes, &host.version.engine);
             }
             let image = at.field("image");
@@ -307,7 +308,7 @@ pub(super) async fn gather_container(
 /// The id of the container that has this name, unless it is about to leave. An inspect by name also finds an id that
 /// starts like it (`db`).
 async fn holder(
-    reader: &EngineReader,
+    reader: &impl Inspect,
     name: &str,
     leaving: &BTreeSet<String>,
 ) -> Result<Option<String>, ApplyError> {
@@ -330,10 +331,10 @@ fn read_desired(json: &Json) -> Option<DynamicMessage> {
 
 /// What the engine read back differently right after creation, and still does, is no change: recreating would not help.
 /// If it was another version that did, it is one, and no hand made it.
-fn forget_residue(changes: &mut Vec<LeafChange>, remembered: &ContainerState, state: &State, host: &Host) {
+fn forget_residue(changes: &mut Vec<LeafChange>, remembered: &ContainerState, memory: &Memory, host: &Host) {
     let engine = &host.version.engine;
     changes.retain_mut(|change| {
-        let now = super::read_back::residue_of(change, engine, state.hasher());
+        let now = super::read_back::residue_of(change, engine, &memory.hasher);
         let seen: Vec<&KnownResidue> = remembered.residue.iter().filter(|seen| seen.is_as(&now)).collect();
         if !seen.is_empty() {
             change.cause = Cause::EngineDefault;

@@ -99,7 +99,7 @@ impl Executor<'_> {
     /// Removes a container that was made a moment ago, and the volumes that the engine made with it, which hold nothing but
     /// the image's files. A volume that anybody named stays, whatever its name looks like.
     pub(super) async fn unmake(&self, id: &str) -> Result<(), EngineError> {
-        let observed = super::observe_container(self.engine, self.host, id).await;
+        let observed = super::observe_container(self.engine.reader(), self.host, id).await;
         self.remove(id).await?;
         if let Ok(Some(observed)) = observed {
             for volume in observed.made_volumes {

@@ -13,19 +13,18 @@ use super::gather::ignore;
 use super::read_back::residue_of;
 use super::{ApplyError, Detail, Gathered, Host};
 use crate::container::{LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, Names};
-use crate::engine::EngineReader;
-use crate::state::{ModuleState, State};
+use crate::engine::{EngineReader, Inspect};
+use crate::state::{Memory, ModuleState};
 
 /// The facts of every network and volume that the module declares.
 pub(super) async fn gather(
-    reader: &EngineReader,
-    state: &State,
+    reader: &impl Inspect,
+    memory: &Memory,
     host: &Host,
     spec: &ModuleSpec,
     names: &Names,
 ) -> Result<Vec<Gathered>, ApplyError> {
-    let remembered = &state.module(spec.name());
-    let hasher = state.hasher();
+    let (remembered, hasher) = (&memory.module, &memory.hasher);
     let mut objects = Vec::new();
     for (key, network) in &spec.networks {
         let name = &names.networks[key];

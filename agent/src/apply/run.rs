@@ -42,13 +42,13 @@ pub async fn plan(
 ) -> Result<PlanResponse, ApplyError> {
     let spec = valid(request.spec.as_ref())?;
     let host = Host::ask(reader, installation).await?;
-    let objects = gather(reader, state, &host, spec).await?;
+    let objects = gather(reader, &state.memory(spec.name()), &host, spec).await?;
     let recreate = request.recreate() == RecreatePolicy::Allow;
     let (decisions, details) = decided(objects, recreate);
     let mut result = module_result(spec, request.revision, &decisions, state.hasher());
     let plan_token = token(spec, recreate, &result, &details, state.hasher());
     say_not_asked(&mut result, &details, ASKS);
-    Ok(PlanResponse { result: Some(result), plan_token })
+    Ok(PlanResponse { result: Some(result), plan_token, notes: Vec::new() })
 }
 
 /// Applies a module. Whatever happens, the answer says how far it got.
@@ -79,7 +79,8 @@ async fn run(
     }
     let host = Host::ask(engine, installation).await?;
     let recreate = request.recreate() == RecreatePolicy::Allow;
-    let (mut decisions, mut details) = decided(gather(engine, state, &host, spec).await?, recreate);
+    let look = async || gather(engine.reader(), &state.memory(spec.name()), &host, spec).await;
+    let (mut decisions, mut details) = decided(look().await?, recreate);
     let mut result = module_result(spec, request.revision, &decisions, state.hasher());
     if !request.plan_token.is_empty()
         && request.plan_token != token(spec, recreate, &result, &details, state.hasher())
@@ -98,7 +99,7 @@ async fn run(
         engine.pull(image, |progress| report.pulling(image, progress.done, progress.total)).await?;
     }
     if !pulled.is_empty() {
-        (decisions, details) = decided(gather(engine, state, &host, spec).await?, recreate);
+        (decisions, details) = decided(look().await?, recreate);
         result = module_result(spec, request.revision, &decisions, state.hasher());
     }
     if !recreate || !request.plan_token.is_empty() {
@@ -115,7 +116,7 @@ async fn run(
     let mut done = executor.execute(&work, &mut result).await;
     // What this engine did not change in place is remembered now: the same decision makes it a recreation.
     while recreate && done.as_ref().is_err_and(|error| error.not_in_place().is_some()) {
-        let Ok(objects) = gather(engine, state, &host, spec).await else { break };
+        let Ok(objects) = look().await else { break };
         let (decisions, details) = decided(objects, recreate);
         let mut next = module_result(spec, request.revision, &decisions, state.hasher());
         if next.outcome() == Outcome::RefusedNeedsRecreation {

@@ -3,7 +3,7 @@
 use plumbline::catalogue::ApiVersion;
 use prost_reflect::{DynamicMessage, Value};
 
-use super::is_generated_name;
+use super::{is_generated_name, same_reference};
 
 /// From this version on engines show the aliases that were declared, and no others.
 const ALIASES_AS_DECLARED_SINCE: ApiVersion = ApiVersion { major: 1, minor: 45 };
@@ -82,7 +82,10 @@ fn align_image(
             desired.set_field_by_name("image", Value::String(format!("{wanted} ({id})")));
             observed.set_field_by_name("image", Value::String(format!("{running} ({observed_id})")));
         }
-        // Not on the host: only the reference can be compared.
+        // The image is not known: only the reference can be compared.
+        None if same_reference(&wanted, &running) => {
+            observed.set_field_by_name("image", Value::String(wanted));
+        }
         Some(_) | None => {}
     }
     if desired.has_field_by_name("platform") && text(observed, "platform").split('/').count() == 1 {

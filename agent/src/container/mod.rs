@@ -15,12 +15,14 @@ mod body;
 mod desired;
 mod observed;
 mod ports;
+mod reference;
 mod resolve;
 
 pub use align::align;
 pub use body::{Body, create_body, endpoint_body, update_body};
 pub use desired::desired;
 pub use observed::{Observed, observe, observe_spec};
+pub(crate) use reference::{same_reference, split_reference};
 pub use resolve::{Names, resolve};
 
 /// Labels with this prefix carry identity and are neither declared nor compared.

@@ -5,6 +5,7 @@
 
 mod error;
 mod http;
+mod inspect;
 mod pull;
 mod read;
 mod write;
@@ -12,6 +13,7 @@ mod write;
 use std::fmt::Write as _;
 
 pub use error::EngineError;
+pub use inspect::Inspect;
 pub use pull::PullProgress;
 pub use read::{EngineReader, Version};
 pub use write::Engine;

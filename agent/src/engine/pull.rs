@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use super::http::check;
 use super::{Engine, EngineError, escape};
+use crate::container::split_reference;
 
 /// Between two pieces of the answer.
 const IDLE_DEADLINE: Duration = Duration::from_secs(120);
@@ -110,28 +111,9 @@ fn read_line(line: &[u8], layers: &mut Layers) -> Result<Option<PullProgress>, S
     })))
 }
 
-/// Name and tag (or digest) of a reference; without either the tag is latest, or the engine would pull every tag.
-fn split_reference(reference: &str) -> (&str, &str) {
-    if let Some((name, digest)) = reference.split_once('@') {
-        return (name, digest);
-    }
-    match reference.rsplit_once(':') {
-        Some((name, tag)) if !tag.contains('/') => (name, tag),
-        _ => (reference, "latest"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_port_is_not_a_tag() {
-        assert_eq!(split_reference("app"), ("app", "latest"));
-        assert_eq!(split_reference("localhost:5000/app"), ("localhost:5000/app", "latest"));
-        assert_eq!(split_reference("localhost:5000/app:2"), ("localhost:5000/app", "2"));
-        assert_eq!(split_reference("app@sha256:ab"), ("app", "sha256:ab"));
-    }
 
     #[test]
     fn a_name_without_a_host_is_of_dockers_own_registry() {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use plumbline::manifest::ManifestError;
 use plumbline::tls::TlsError;
+use plumbline_agent::pasted::PastedError;
 use plumbline_agent::server::AgentError;
 use tonic::{Code, Status};
 
@@ -19,6 +20,9 @@ pub(super) enum CliError {
     /// A manifest.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
+    /// What `docker inspect` printed.
+    #[error(transparent)]
+    Pasted(#[from] PastedError),
     /// Certificates.
     #[error(transparent)]
     Tls(#[from] TlsError),

@@ -6,6 +6,7 @@ mod client;
 mod error;
 mod exit;
 mod fields;
+mod live;
 mod manifests;
 mod node;
 mod plan;

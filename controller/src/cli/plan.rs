@@ -1,13 +1,18 @@
 //! `plumb plan`: what a push would do.
+//!
+//! Asked of a controller, which asks agents; or, with `--live`, of what `docker inspect` printed.
 
 use std::path::PathBuf;
 
 use plumbline::proto::v1::node_plan::Answer;
-use plumbline::proto::v1::{Action, ModuleServicePlanRequest, RecreatePolicy};
+use plumbline::proto::v1::{
+    Action, ModuleServicePlanRequest, ModuleServicePlanResponse, ModuleSpec, RecreatePolicy,
+};
 
 use super::client::ClientOptions;
 use super::error::CliError;
 use super::exit::{Exit, Tally};
+use super::live::LiveOptions;
 use super::manifests::read_file;
 use super::printer::{Printer, Tense};
 
@@ -20,6 +25,8 @@ pub(super) struct Options {
     /// Plan the modules of this manifest instead, without registering them.
     #[arg(short = 'f', long)]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    live: LiveOptions,
     /// The revision; else the newest.
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     revision: u64,
@@ -41,10 +48,19 @@ pub(super) fn recreate_policy(recreate: bool) -> RecreatePolicy {
 }
 
 pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
+    options.live.check(options.file.as_deref())?;
     let specs = match &options.file {
         Some(path) => read_file(path)?.into_iter().map(Some).collect(),
         None => vec![None],
     };
+    if options.live.is_asked_for() {
+        let specs: Vec<ModuleSpec> = specs.into_iter().flatten().collect();
+        let answers = options.live.plan(&specs, options.recreate).await?;
+        let pending =
+            answers.iter().map(|(module, answer)| show(&format!("{module} against"), answer, printer).0);
+        let pending = pending.fold(false, |any, one| any | one);
+        return Ok(if pending && options.exit_code { Exit::Pending } else { Exit::Done });
+    }
     let mut client = options.client.connect().await?;
     let mut tally = Tally::default();
     let mut pending = false;
@@ -59,27 +75,39 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
             spec,
         };
         let plan = client.modules.plan(request).await?.into_inner();
-        printer.json(&plan);
-        for node in &plan.nodes {
-            let at = format!("{module} on {}", node.node);
-            match &node.answer {
-                Some(Answer::Plan(plan)) => {
-                    let result = plan.result.clone().unwrap_or_default();
-                    printer.module_result(&at, &result, Tense::Conditional);
-                    pending |= result.action() != Action::Unchanged;
-                    // A plan that says "would be refused" is an answer, not a refusal.
-                    tally.outcome(plumbline::proto::v1::Outcome::Applied);
-                }
-                Some(Answer::Failure(failure)) => {
-                    printer.failure(&at, failure);
-                    tally.failure();
-                }
-                None => {}
-            }
-        }
+        let (is_pending, of_nodes) = show(&format!("{module} on"), &plan, printer);
+        pending |= is_pending;
+        tally.add(of_nodes);
     }
     Ok(match tally.exit() {
         Exit::Done if pending && options.exit_code => Exit::Pending,
         exit => exit,
     })
+}
+
+/// Prints what would be done, under the module's name. True: there is something to do.
+fn show(module: &str, plan: &ModuleServicePlanResponse, printer: Printer) -> (bool, Tally) {
+    printer.json(plan);
+    let (mut pending, mut tally) = (false, Tally::default());
+    for node in &plan.nodes {
+        let at = format!("{module} {}", node.node);
+        match &node.answer {
+            Some(Answer::Plan(plan)) => {
+                for note in &plan.notes {
+                    printer.progress(&format!("note: {note}"));
+                }
+                let result = plan.result.clone().unwrap_or_default();
+                printer.module_result(&at, &result, Tense::Conditional);
+                pending |= result.action() != Action::Unchanged;
+                // A plan that says "would be refused" is an answer, not a refusal.
+                tally.outcome(plumbline::proto::v1::Outcome::Applied);
+            }
+            Some(Answer::Failure(failure)) => {
+                printer.failure(&at, failure);
+                tally.failure();
+            }
+            None => {}
+        }
+    }
+    (pending, tally)
 }

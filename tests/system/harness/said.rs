@@ -92,7 +92,8 @@ impl Drop for Running {
 }
 
 impl Said {
-    pub(super) fn of(command: &mut Command, input: &str) -> Self {
+    /// Runs a command to its end, with this on its standard input.
+    pub(crate) fn of(command: &mut Command, input: &str) -> Self {
         let started = Instant::now();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("plumb was built");
