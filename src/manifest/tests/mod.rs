@@ -1,6 +1,5 @@
 //! The promises of the manifest, as tables.
 
-mod any_spec;
 mod cases;
 mod malformed;
 mod reading;

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::any_spec::{any_module, odd_text};
 use super::module;
+use crate::any_spec::{any_module, odd_text};
 use crate::manifest::error::Problems;
 use crate::manifest::{emit, parse, spell, walk, write};
 use crate::proto::v1::ModuleSpec;
