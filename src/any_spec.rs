@@ -136,7 +136,7 @@ fn text(rule: &FieldRule) -> BoxedStrategy<String> {
             some(&["net_admin", "CAP_NET_ADMIN", "Cap_Net_Admin", "all", "CAP_ALL", "CAP_CAP_X", "cap_"])
         }
         // No ranges: a manifest has one element for each of their ports.
-        Form::Port => some(&["80", "80/tcp", "80/TCP", "80/udp", "53/Udp", "9-1", "80/", "/tcp"]),
+        Form::Port => some(&["80", "80/tcp", "80/TCP", "80/udp", "53/Udp", "80/", "/tcp"]),
         Form::Path => "(/{1,2}(a|b|\\.|\\.\\.|c d)){0,4}/?".boxed(),
         Form::Cpuset => "([0-9](-[0-9]{1,2})?,){0,3}[0-9]{1,2}".boxed(),
         Form::Ip => some(&[

@@ -151,7 +151,7 @@ fn shuffled_value(order: Order, value: Value, rng: &mut TestRng) -> Value {
         }
         Value::Message(mut inner) if is_string_list(&inner.descriptor()) => {
             if let Some(values @ Value::List(_)) =
-                inner.get_field_by_name("values").map(|values| values.into_owned())
+                inner.get_field_by_name("values").map(std::borrow::Cow::into_owned)
                 && inner.has_field_by_name("values")
             {
                 inner.set_field_by_name("values", shuffled_value(order, values, rng));

@@ -42,7 +42,7 @@ pub(super) fn elements(form: Form, element: &str) -> Vec<String> {
     vec![text(form, element)]
 }
 
-/// Engines put CAP_ before any name that lacks it, but for ALL: CAP_ALL and CAP_CAP_X are no other spellings.
+/// Engines put `CAP_` before any name that lacks it, but for `ALL`: `CAP_ALL` and `CAP_CAP_X` are no other spellings.
 fn capability(text: &str) -> String {
     let upper = text.to_ascii_uppercase();
     match upper.strip_prefix("CAP_") {
@@ -51,7 +51,7 @@ fn capability(text: &str) -> String {
     }
 }
 
-/// An IPv4 address that is written as IPv6 is an IPv4 address to an engine (measured: ::ffff:127.0.0.1 publishes on
+/// An IPv4 address that is written as IPv6 is an IPv4 address to an engine (measured: `::ffff:127.0.0.1` publishes on
 /// 127.0.0.1).
 fn ip(text: &str) -> String {
     text.parse::<IpAddr>().map_or_else(|_| text.to_owned(), |address| address.to_canonical().to_string())

@@ -1,6 +1,7 @@
 //! The promises of the manifest, as tables.
 
 mod cases;
+mod forms;
 mod malformed;
 mod reading;
 mod round_trip;
