@@ -4,6 +4,7 @@ mod cases;
 mod forms;
 mod malformed;
 mod reading;
+mod refusals;
 mod round_trip;
 mod validity;
 
