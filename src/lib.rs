@@ -18,6 +18,8 @@
 //! * [`manifest`]: YAML to specs and back, and what a valid spec must satisfy.
 //! * [`tls`]: certificates and connections.
 
+#[cfg(test)]
+mod any_spec;
 pub mod catalogue;
 pub mod diff;
 pub mod engine_form;

@@ -70,21 +70,34 @@ pub fn diff(comparison: &Comparison<'_>, at: &Path) -> Vec<LeafChange> {
         as_running: comparison.as_running,
     };
     walker.message(&comparison.desired.descriptor(), sides, at);
-    derive_swap(&mut walker.changes, comparison.desired);
+    derive_swap(&mut walker.changes, comparison.desired, comparison.observed);
     walker.changes
 }
 
-/// A swap limit that is taken out of the spec while the memory limit stays means twice that limit (all engines measured),
-/// and an engine can change to that live.
-fn derive_swap(changes: &mut [LeafChange], desired: &DynamicMessage) {
-    let memory = desired.get_field_by_name("mem_limit").and_then(|value| value.as_i64()).unwrap_or_default();
-    let swap = desired.descriptor().get_field_by_name("memswap_limit").map(|field| rule(&field));
-    for change in changes {
-        if memory > 0 && change.after.is_none() && swap.is_some_and(|swap| std::ptr::eq(swap, change.rule)) {
-            change.after = Some(Value::I64(memory.saturating_mul(2)));
+/// A swap limit that is not declared beside a memory limit means twice that limit (all engines measured), and an engine
+/// can change to that live. That is what is shown on both sides, and where both mean the same, nothing changes.
+fn derive_swap(changes: &mut Vec<LeafChange>, desired: &DynamicMessage, observed: &DynamicMessage) {
+    let Some(field) = desired.descriptor().get_field_by_name("memswap_limit") else { return };
+    let rule = rule(&field);
+    let derived = |side: &DynamicMessage| {
+        let memory = side.get_field_by_name("mem_limit").and_then(|value| value.as_i64());
+        memory.filter(|memory| *memory > 0).map(|memory| Value::I64(memory.saturating_mul(2)))
+    };
+    changes.retain_mut(|change| {
+        if !std::ptr::eq(rule, change.rule) {
+            return true;
+        }
+        if change.before.is_none() {
+            change.before = derived(observed);
+        }
+        if change.after.is_none()
+            && let Some(swap) = derived(desired)
+        {
+            change.after = Some(swap);
             change.consequence = Consequence::InPlace;
         }
-    }
+        change.before != change.after
+    });
 }
 
 /// The five trees at one place; none: not there.
@@ -309,5 +322,7 @@ fn by_key(element: &MessageDescriptor, rule: &FieldRule, list: &Value) -> BTreeM
     map
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

@@ -119,6 +119,32 @@ fn one_edit_is_one_change_with_its_consequence() {
 }
 
 #[test]
+fn a_swap_limit_that_nobody_declares_is_shown_as_twice_the_memory() {
+    let shown = |observed: &serde_json::Value, desired: &serde_json::Value| {
+        let (desired, observed) = (container(desired), container(observed));
+        let comparison = Comparison {
+            declared: &desired,
+            desired: &desired,
+            observed: &observed,
+            previous: None,
+            api: API,
+        };
+        let changes = diff(&comparison, &Path::default()).into_iter();
+        let swaps = changes.filter(|change| change.path.to_string() == "memswap_limit");
+        swaps.map(|change| (change.before, change.after)).collect::<Vec<_>>()
+    };
+    let number = |number| Some(Value::I64(number));
+    let (plain, more) = (json!({"memLimit": 64}), json!({"memLimit": 64, "memswapLimit": 200}));
+    assert_eq!(shown(&plain, &more), [(number(128), number(200))]);
+    assert_eq!(shown(&more, &plain), [(number(200), number(128))]);
+    assert_eq!(shown(&json!({}), &more), [(None, number(200))]);
+    assert_eq!(shown(&more, &json!({})), [(number(200), None)]);
+    // The limit stays what it is while the memory doubles: nothing to be shown.
+    assert_eq!(shown(&json!({"memLimit": 100, "memswapLimit": 128}), &plain), []);
+    assert_eq!(shown(&plain, &json!({"memLimit": 100, "memswapLimit": 128})), []);
+}
+
+#[test]
 fn an_added_mount_is_all_its_leaves() {
     let added = compare(
         &json!({"mounts": [{"type": "bind", "source": "/h/t", "target": "/extra", "readOnly": true}]}),

@@ -9,7 +9,7 @@ use prost_reflect::{
 
 use super::error::{Fault, Position, Problem, Problems};
 use super::node::{Content, Entry, Node};
-use super::short::{self, Short};
+use super::short::{self, Each, Short};
 use super::validate::Violation;
 use super::{scalar, suggest};
 use crate::catalogue::{Path, Shape, is_string_list, module_descriptor, rule, shape};
@@ -146,6 +146,7 @@ impl Walker<'_> {
 
     fn leaf_list(&mut self, field: &FieldDescriptor, node: Node, path: &Path) -> Option<Value> {
         let elements = self.elements(node, path, field.kind() == Kind::String)?;
+        let elements = self.expanded(short::of(field).each, elements, path)?;
         let values = match field.kind() {
             Kind::Message(inner) if is_string_list(&inner) => elements
                 .into_iter()
@@ -220,23 +221,8 @@ impl Walker<'_> {
         path: &Path,
     ) -> Option<Value> {
         let Short { each, .. } = short::of(field);
-        let mut elements = Vec::new();
-        for (index, element) in self.elements(node, path, each.is_some())?.into_iter().enumerate() {
-            if let (Some(each), Some(text)) = (each, element.scalar()) {
-                let path = path.key(&index.to_string());
-                let expanded = (each.expand)(element.at, text);
-                let expanded = self.keep(&path, expanded).unwrap_or_default();
-                self.ranges += expanded.len().saturating_sub(1);
-                if self.ranges > MAX_RANGES {
-                    let message = format!("ranges make the manifest grow by more than {MAX_RANGES} elements");
-                    self.fault(&path, Fault::new(element.at, message, "publish fewer ports"));
-                    return None;
-                }
-                elements.extend(expanded);
-            } else {
-                elements.push(element);
-            }
-        }
+        let elements = self.elements(node, path, each.is_some())?;
+        let elements = self.expanded(each, elements, path)?;
         let mut values = Vec::new();
         for (index, element) in elements.into_iter().enumerate() {
             let path = self.element(path, index, &element);
@@ -248,6 +234,29 @@ impl Walker<'_> {
             values.extend(self.message(inner, element, &path).map(Value::Message));
         }
         Some(Value::List(values))
+    }
+
+    /// The elements that short forms stand for, in their long form.
+    fn expanded(&mut self, each: Option<Each>, elements: Vec<Node>, path: &Path) -> Option<Vec<Node>> {
+        let Some(each) = each else { return Some(elements) };
+        let mut long = Vec::new();
+        for (index, element) in elements.into_iter().enumerate() {
+            let Some(text) = element.scalar() else {
+                long.push(element);
+                continue;
+            };
+            let path = path.key(&index.to_string());
+            let expanded = (each.expand)(element.at, text);
+            let expanded = self.keep(&path, expanded).unwrap_or_default();
+            self.ranges += expanded.len().saturating_sub(1);
+            if self.ranges > MAX_RANGES {
+                let message = format!("ranges make the manifest grow by more than {MAX_RANGES} elements");
+                self.fault(&path, Fault::new(element.at, message, "declare fewer ports"));
+                return None;
+            }
+            long.extend(expanded);
+        }
+        Some(long)
     }
 
     fn entries(&mut self, node: Node, path: &Path, expected: &str) -> Option<Vec<Entry>> {

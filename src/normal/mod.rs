@@ -8,6 +8,8 @@
 
 mod forms;
 
+use std::collections::HashMap;
+
 use prost_reflect::{DynamicMessage, FieldDescriptor, MapKey, MessageDescriptor, ReflectMessage as _, Value};
 
 use crate::catalogue::{Shape, is_string_list, rule, shape};
@@ -46,7 +48,10 @@ fn normal_value(field: &FieldDescriptor, rule: &FieldRule, value: Value) -> Opti
     match (shape(field), value) {
         (Shape::Leaf, value) => normal_leaf(rule, value),
         (Shape::LeafMap, Value::Map(entries)) => {
-            let entries: std::collections::HashMap<_, _> = entries
+            // Keys that mean the same are one: the same of them is taken every time.
+            let mut entries: Vec<_> = entries.into_iter().collect();
+            entries.sort_by(|(one, _), (two, _)| one.as_str().cmp(&two.as_str()));
+            let entries: HashMap<_, _> = entries
                 .into_iter()
                 .map(|(key, value)| match key {
                     MapKey::String(key) => (MapKey::String(forms::text(rule.form(), &key)), value),
@@ -73,7 +78,7 @@ fn normal_value(field: &FieldDescriptor, rule: &FieldRule, value: Value) -> Opti
             if rule.order() == Order::Keyed {
                 values.sort_by_cached_key(|value| {
                     let message = value.as_message();
-                    (message.map(|message| element_key(&element, rule, message)), format!("{value:?}"))
+                    (message.map(|message| element_key(&element, rule, message)), whole_text(value))
                 });
             }
             (!values.is_empty()).then_some(Value::List(values))
@@ -106,7 +111,7 @@ fn normal_leaf(rule: &FieldRule, value: Value) -> Option<Value> {
     let form = rule.form();
     let value = match value {
         Value::String(text) => Value::String(forms::text(form, &text)),
-        Value::F64(number) => Value::F64(to_nano_cpus(number) / 1e9),
+        Value::F64(number) => Value::F64(whole_nano_cpus(number)),
         Value::List(values) => Value::List(normal_list(rule, values)),
         Value::Message(mut wrapper) => {
             if is_string_list(&wrapper.descriptor())
@@ -134,6 +139,10 @@ fn normal_list(rule: &FieldRule, values: Vec<Value>) -> Vec<Value> {
             Value::String(text) => {
                 forms::elements(rule.form(), &text).into_iter().map(Value::String).collect()
             }
+            Value::Message(mut inner) => {
+                clear_unset(&mut inner);
+                vec![Value::Message(inner)]
+            }
             value => vec![value],
         })
         .collect();
@@ -142,6 +151,27 @@ fn normal_list(rule: &FieldRule, values: Vec<Value>) -> Vec<Value> {
         values.dedup();
     }
     values
+}
+
+/// The value in full, so that elements with the same key have an order; maps have none of their own.
+fn whole_text(value: &Value) -> String {
+    let list = |parts: Vec<String>| format!("[{}]", parts.join(","));
+    match value {
+        Value::Message(message) => list(
+            message
+                .fields()
+                .map(|(field, value)| format!("{}:{}", field.name(), whole_text(value)))
+                .collect(),
+        ),
+        Value::List(values) => list(values.iter().map(whole_text).collect()),
+        Value::Map(entries) => {
+            let mut parts: Vec<String> =
+                entries.iter().map(|(key, value)| format!("{key:?}:{}", whole_text(value))).collect();
+            parts.sort();
+            list(parts)
+        }
+        scalar => format!("{scalar:?}"),
+    }
 }
 
 fn plain_text(value: &Value) -> Option<String> {
@@ -178,6 +208,13 @@ pub fn clean_path(path: &str) -> String {
 #[must_use]
 pub fn to_nano_cpus(cpus: f64) -> f64 {
     (cpus * 1e9).round()
+}
+
+/// Processors in whole units of 1e-9. Beyond a million processors a number cannot tell these units apart, and stays.
+fn whole_nano_cpus(cpus: f64) -> f64 {
+    const DISTINCT_BELOW: f64 = 1e15 + 1.0;
+    let nano = to_nano_cpus(cpus);
+    if nano.abs() < DISTINCT_BELOW { nano / 1e9 } else { cpus }
 }
 
 /// Where the engine fills in one field from another, the filled-in value means "not declared": memory and swap

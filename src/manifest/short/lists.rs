@@ -19,7 +19,7 @@ pub(super) fn words(node: Node) -> Result<Node, Fault> {
     }
 }
 
-/// `{name: address}` into `name:address`, and `name=address`, too.
+/// `{name: address}` into `name:address`, and `name=address`, too; an IPv6 address may stand in brackets.
 pub(super) fn hosts(node: Node) -> Result<Node, Fault> {
     match node.content {
         Content::Map(entries) => {
@@ -33,7 +33,7 @@ pub(super) fn hosts(node: Node) -> Result<Node, Fault> {
                     let Some(text) = address.scalar() else {
                         return Err(address.unexpected("an address", ""));
                     };
-                    lines.push(Node::text(address.at, format!("{key}:{text}")));
+                    lines.push(Node::text(address.at, format!("{key}:{}", without_brackets(text))));
                 }
             }
             Ok(Node::list(node.at, lines))
@@ -41,14 +41,24 @@ pub(super) fn hosts(node: Node) -> Result<Node, Fault> {
         Content::List(lines) => {
             let line = |line: Node| match line.scalar().and_then(|text| text.split_once('=')) {
                 Some((name, address)) if !name.contains(':') => {
-                    Node::text(line.at, format!("{name}:{address}"))
+                    Node::text(line.at, format!("{name}:{}", without_brackets(address)))
                 }
-                _ => line,
+                _ => match line.scalar().and_then(|text| text.split_once(':')) {
+                    Some((name, address)) => {
+                        Node::text(line.at, format!("{name}:{}", without_brackets(address)))
+                    }
+                    None => line,
+                },
             };
             Ok(Node::list(node.at, lines.into_iter().map(line).collect()))
         }
         Content::Scalar { .. } => hosts(Node::list(node.at, vec![node])),
     }
+}
+
+/// An IPv6 address stands in brackets for some, and engines take it without.
+fn without_brackets(address: &str) -> &str {
+    address.strip_prefix('[').and_then(|address| address.strip_suffix(']')).unwrap_or(address)
 }
 
 /// `/run`, `/run:size=64m`, or a list of these, into `{path: options}`.

@@ -68,6 +68,7 @@ const TABLE: &[(&str, Short)] = &[
     ("plumbline.v1.ContainerSpec.devices", each(container::device, container::shorten_device)),
     ("plumbline.v1.ContainerSpec.mounts", each(mounts::expand, mounts::shorten)),
     ("plumbline.v1.ContainerSpec.ports", each(ports::expand, ports::shorten)),
+    ("plumbline.v1.ContainerSpec.expose", each(ports::expand_exposed, never)),
     ("plumbline.v1.Healthcheck.test", whole(container::test, container::shorten_test)),
 ];
 

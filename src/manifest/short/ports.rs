@@ -15,7 +15,7 @@ pub(super) fn expand(at: Position, text: &str) -> Result<Vec<Node>, Fault> {
         return Err(Fault::new(at, format!("{} is not a port", quoted(text)), NO_INTERPOLATION));
     }
     let (rest, protocol) = match text.rsplit_once('/') {
-        Some((rest, protocol)) => (rest, Some(protocol)),
+        Some((rest, protocol)) => (rest, Some(protocol.to_ascii_lowercase())),
         None => (text, None),
     };
     let wrong = || Fault::new(at, format!("{} is not a published port", quoted(text)), GRAMMAR);
@@ -48,7 +48,7 @@ pub(super) fn expand(at: Position, text: &str) -> Result<Vec<Node>, Fault> {
             at,
             [
                 ("target", Some(Node::plain(at, target.to_string()))),
-                ("protocol", protocol.map(|protocol| Node::text(at, protocol))),
+                ("protocol", protocol.as_deref().map(|protocol| Node::text(at, protocol))),
                 ("host_ip", address.map(|address| Node::text(at, address))),
                 ("published", published.map(|published| Node::text(at, published))),
             ],
@@ -70,12 +70,32 @@ pub(super) fn expand(at: Position, text: &str) -> Result<Vec<Node>, Fault> {
     Ok(pairs.map(|(target, published)| port(target, Some(published.to_string()))).collect())
 }
 
+/// A container port that is exposed: a range is one port for each, any other text stays for the field's form.
+pub(super) fn expand_exposed(at: Position, text: &str) -> Result<Vec<Node>, Fault> {
+    let (ports, protocol) = match text.split_once('/') {
+        Some((ports, protocol)) => (ports, format!("/{protocol}")),
+        None => (text, String::new()),
+    };
+    let is_range = ports.split_once('-').is_some_and(|(first, last)| {
+        [first, last].iter().all(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+    });
+    if !is_range {
+        return Ok(vec![Node::text(at, text)]);
+    }
+    let (first, last) = range(at, ports, 1)?;
+    Ok((first..=last).map(|port| Node::text(at, format!("{port}{protocol}"))).collect())
+}
+
 /// `80` or `8000-8100`.
 fn range(at: Position, text: &str, least: u16) -> Result<(u16, u16), Fault> {
     let port = |text: &str| {
-        number(text)
-            .filter(|port| *port >= least)
-            .ok_or_else(|| Fault::new(at, format!("{} is not a port (1 to 65535)", quoted(text)), ""))
+        number(text).filter(|port| *port >= least).ok_or_else(|| {
+            Fault::new(
+                at,
+                format!("{} is not a port (1 to 65535)", quoted(text)),
+                "write it as 8080, or 8000-8100",
+            )
+        })
     };
     let Some((first, last)) = text.split_once('-') else { return port(text).map(|port| (port, port)) };
     let (first, last) = (port(first)?, port(last)?);

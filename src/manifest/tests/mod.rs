@@ -1,9 +1,10 @@
 //! The promises of the manifest, as tables.
 
-mod any_spec;
 mod cases;
+mod forms;
 mod malformed;
 mod reading;
+mod refusals;
 mod round_trip;
 mod validity;
 

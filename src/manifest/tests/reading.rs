@@ -146,7 +146,7 @@ fn maps_of_texts_may_be_lists() {
         assert_eq!(web(lines).environment, expected);
     }
     for field in ["labels", "annotations", "sysctls", "storage_opt"] {
-        assert_eq!(web(&format!("{field}: [A=1]")), web(&format!("{field}: {{A: 1}}")), "{field}");
+        assert_eq!(web(&format!("{field}: [a.b=1]")), web(&format!("{field}: {{a.b: 1}}")), "{field}");
     }
     assert_eq!(web("logging: {options: [max-size=1m]}").logging.unwrap().options["max-size"], "1m");
     assert_eq!(web("tmpfs: /run").tmpfs, BTreeMap::from([("/run".to_owned(), String::new())]));
@@ -214,7 +214,16 @@ fn ports_have_a_short_form() {
         refused(&format!("ports: [{text}]"), &[part, "containers.web.ports[0]", "module.yaml:5:"]);
     }
     assert_eq!(web("expose: [8080, 53/udp]").expose, ["8080", "53/udp"]);
-    refused("expose: [99999]", &["\"99999\" is not a container port"]);
+    assert_eq!(web("expose: [8080-8082/UDP, 90-90]").expose, ["8080/UDP", "8081/UDP", "8082/UDP", "90"]);
+    for text in ["99999", "80/icmp", "a-b", "80-"] {
+        refused(&format!("expose: [{text}]"), &["containers.web.expose[0]", "is not a container port"]);
+    }
+    for (text, part) in
+        [("82-80", "not a range of ports"), ("0-5", "not a port"), ("80-99999", "\"99999\" is not a port")]
+    {
+        refused(&format!("expose: [{text}]"), &["containers.web.expose[0]", part, "module.yaml:5:"]);
+    }
+    refused("expose: [1-60000, 1-60000]", &["ranges make the manifest grow", "declare fewer ports"]);
 }
 
 #[test]

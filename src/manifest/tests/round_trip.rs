@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::any_spec::{any_module, odd_text};
 use super::module;
+use crate::any_spec::{any_module, odd_text};
 use crate::manifest::error::Problems;
 use crate::manifest::{emit, parse, spell, walk, write};
 use crate::proto::v1::ModuleSpec;
@@ -125,7 +125,8 @@ fn a_spec_that_is_not_valid_is_not_written() {
     let mut spec = module(FULL);
     spec.containers.get_mut("web").unwrap().mem_limit = Some(1);
     let error = write(&spec).unwrap_err().to_string();
-    assert_eq!(error, "shop: containers.web.mem_limit: 1 is out of range (at least 6291456)");
+    let expected = "shop: containers.web.mem_limit: 1 is out of range (at least 6291456): declare one in that range, or take it out";
+    assert_eq!(error, expected);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use super::module::{NAME_REMEDY, shared_container};
 use crate::catalogue::Path;
 use crate::manifest::node::quoted;
 use crate::manifest::scalar::NO_INTERPOLATION;
-use crate::manifest::short::{is_name, is_port_or_range};
-use crate::proto::v1::{ContainerSpec, Endpoint, Healthcheck, RestartPolicy};
+use crate::manifest::short::is_name;
+use crate::proto::v1::{ContainerSpec, DeviceRequest, Endpoint, Healthcheck, Logging, RestartPolicy};
 
 pub(super) fn check(container: &ContainerSpec, path: &Path, findings: &mut Findings) {
     check_names(container, path, findings);
@@ -18,10 +18,12 @@ pub(super) fn check(container: &ContainerSpec, path: &Path, findings: &mut Findi
     check_restart(container, path, findings);
     check_networking(container, path, findings);
     check_hosts(container, path, findings);
-    check_ports(container, path, findings);
-    check_limits(container, path, findings);
+    check_device_requests(container, path, findings);
     if let Some(healthcheck) = &container.healthcheck {
         check_healthcheck(healthcheck, &path.field("healthcheck"), findings);
+    }
+    if let Some(logging) = &container.logging {
+        check_logging(logging, &path.field("logging"), findings);
     }
     for (key, endpoint) in &container.networks {
         check_endpoint(endpoint, &path.field("networks").key(key), findings);
@@ -112,7 +114,7 @@ fn check_processors(container: &ContainerSpec, path: &Path, findings: &mut Findi
     if let Some(cpus) = container.cpus.filter(|cpus| *cpus != 0.0) {
         let path = path.field("cpus");
         if !(0.01..=1_000_000.0).contains(&cpus) {
-            findings.add(&path, format!("{cpus} is out of range (at least 0.01)"), "");
+            findings.add(&path, format!("{cpus} is out of range (at least 0.01)"), "write it as 0.5");
         }
         if declared(container.cpu_period) || declared(container.cpu_quota) {
             findings.add(&path, "it excludes cpu_period and cpu_quota", "keep cpus, or the two others");
@@ -121,7 +123,8 @@ fn check_processors(container: &ContainerSpec, path: &Path, findings: &mut Findi
     if let Some(quota) = container.cpu_quota
         && !(quota == 0 || quota == -1 || quota >= 1_000)
     {
-        findings.add(&path.field("cpu_quota"), format!("{quota} is out of range (at least 1000, or -1)"), "");
+        let message = format!("{quota} is out of range (at least 1000, or -1)");
+        findings.add(&path.field("cpu_quota"), message, "write microseconds of each cpu_period, or 50ms");
     }
 }
 
@@ -169,7 +172,8 @@ fn check_networking(container: &ContainerSpec, path: &Path, findings: &mut Findi
 fn check_hosts(container: &ContainerSpec, path: &Path, findings: &mut Findings) {
     for (index, line) in container.extra_hosts.iter().enumerate() {
         let is_address = |text: &str| text == "host-gateway" || text.parse::<IpAddr>().is_ok();
-        if !line.split_once(':').is_some_and(|(name, address)| !name.is_empty() && is_address(address)) {
+        let is_host = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace);
+        if !line.split_once(':').is_some_and(|(name, address)| is_host(name) && is_address(address)) {
             let path = path.field("extra_hosts").key(&index.to_string());
             findings.add(&path, format!("{} is not name:address", quoted(line)), "write it as db:192.0.2.1");
         }
@@ -187,39 +191,16 @@ fn check_hosts(container: &ContainerSpec, path: &Path, findings: &mut Findings) 
     }
 }
 
-fn check_ports(container: &ContainerSpec, path: &Path, findings: &mut Findings) {
-    for (index, port) in container.ports.iter().enumerate() {
-        let path = path.field("ports").key(&index.to_string());
-        if let Some(published) = &port.published
-            && !is_port_or_range(published)
-        {
-            let message = format!("{} is not a port (1 to 65535) or a range of ports", quoted(published));
-            findings.add(&path.field("published"), message, "write it as 8080, or 8000-8100");
-        }
-    }
-    let mut seen = std::collections::HashSet::new();
-    for (index, port) in container.ports.iter().enumerate() {
-        let protocol = port.protocol.as_deref().unwrap_or("tcp");
-        if !seen.insert((port.target, protocol, port.host_ip.as_deref(), port.published.as_deref())) {
-            let path = path.field("ports").key(&index.to_string());
-            findings.add(&path, "the same port is published twice", "keep one");
-        }
-    }
-}
-
-fn check_limits(container: &ContainerSpec, path: &Path, findings: &mut Findings) {
-    for (index, limit) in container.ulimits.iter().enumerate() {
-        let path = path.field("ulimits").key(&index.to_string());
-        match (limit.soft, limit.hard) {
-            (Some(soft), Some(hard)) => {
-                if hard != -1 && (soft > hard || soft == -1) {
-                    findings.add(&path, "the soft limit is above the hard one", "raise hard, or lower soft");
-                }
-            }
-            _ => findings.add(&path, "a limit needs both soft and hard", "declare both"),
-        }
-    }
+fn check_device_requests(container: &ContainerSpec, path: &Path, findings: &mut Findings) {
     for (index, request) in container.device_requests.iter().enumerate() {
+        if *request == DeviceRequest::default() {
+            let path = path.field("device_requests").key(&index.to_string());
+            findings.add(
+                &path,
+                "it asks for nothing",
+                "say which driver, capabilities or device_ids, or take it out",
+            );
+        }
         if request.count.is_some_and(|count| count != 0) && !request.device_ids.is_empty() {
             let path = path.field("device_requests").key(&index.to_string());
             findings.add(&path, "count and device_ids exclude each other", "keep one of them");
@@ -246,15 +227,23 @@ fn check_healthcheck(healthcheck: &Healthcheck, path: &Path, findings: &mut Find
 }
 
 fn check_endpoint(endpoint: &Endpoint, path: &Path, findings: &mut Findings) {
-    let addresses = [
-        ("ipv4_address", &endpoint.ipv4_address, IpAddr::is_ipv4 as fn(&IpAddr) -> bool, "IPv4"),
-        ("ipv6_address", &endpoint.ipv6_address, IpAddr::is_ipv6, "IPv6"),
-    ];
-    for (field, address, is_of, version) in addresses {
-        if let Some(Ok(parsed)) = address.as_ref().map(|address| address.parse::<IpAddr>())
-            && !is_of(&parsed)
-        {
-            findings.add(&path.field(field), format!("{parsed} is not an {version} address"), "");
+    for (index, alias) in endpoint.aliases.iter().enumerate() {
+        if alias.is_empty() || alias.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+            let path = path.field("aliases").key(&index.to_string());
+            let message = format!("{} is a name that nobody can ask for", quoted(alias));
+            findings.add(&path, message, "use letters, digits, hyphens and dots, or take it out");
         }
+    }
+}
+
+/// A driver of the engine, or a plugin by its reference, as example/driver:1.0.
+fn check_logging(logging: &Logging, path: &Path, findings: &mut Findings) {
+    let Some(driver) = logging.driver.as_deref() else { return };
+    let name = driver.split(':').next().unwrap_or_default();
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
+    let is_reference = driver.contains('/') && !driver.contains(char::is_whitespace);
+    if !driver.is_empty() && !is_reference && (name.is_empty() || !name.bytes().all(is_letter)) {
+        let message = format!("{} is not the name of a log driver", quoted(driver));
+        findings.add(&path.field("driver"), message, "write it as json-file, local or journald");
     }
 }

@@ -12,7 +12,8 @@ pub(super) fn fault(form: Form, text: &str) -> Option<(String, &'static str)> {
         Form::Unspecified | Form::Lowercase | Form::Limit => return None,
         Form::Capability => (is_capability(text), "a capability", "write it as NET_ADMIN, or ALL"),
         Form::Port => {
-            (is_container_port(text), "a container port", "write it as 8080, or 8080/udp; one port each")
+            let remedy = "write it as 8080, or 8080/udp; outside of manifests, one port each";
+            (is_container_port(text), "a container port", remedy)
         }
         Form::Path => (text.starts_with('/'), "an absolute path", "begin it with /"),
         Form::Cpuset => (is_cpuset(text), "a list of numbers and ranges", "write it as 0-2,4"),
@@ -20,15 +21,20 @@ pub(super) fn fault(form: Form, text: &str) -> Option<(String, &'static str)> {
             (text.parse::<IpAddr>().is_ok(), "an IP address", "write it as 192.0.2.1, or 2001:db8::1")
         }
         Form::Signal => (is_signal(text), "a signal", "write it as SIGTERM"),
-        Form::Mac => (is_mac(text), "a hardware address", "write it as 02:42:ac:11:00:02"),
+        Form::Mac => (is_mac(text), "a hardware address of one device", "write it as 02:42:ac:11:00:02"),
         Form::Letters => (is_letters(text), "a set of the letters r, w and m", "write it as rwm"),
         Form::Platform => (is_platform(text), "a platform", "write it as linux/amd64"),
     };
     (!is_one).then(|| (format!("{} is not {what}", quoted(text)), remedy))
 }
 
+/// An engine puts `CAP_` before a name that lacks it, and knows no `CAP_ALL`.
 fn is_capability(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    let upper = text.to_ascii_uppercase();
+    let name = upper.strip_prefix("CAP_");
+    !text.is_empty()
+        && name.is_none_or(|name| !name.is_empty() && name != "ALL" && !name.starts_with("CAP_"))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 fn is_container_port(text: &str) -> bool {
@@ -49,24 +55,29 @@ fn is_cpuset(text: &str) -> bool {
 /// A number, or a name of Linux with or without SIG, also relative to the real-time signals.
 fn is_signal(text: &str) -> bool {
     const NAMES: &str = " ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT SEGV STKFLT \
-                         STOP SYS TERM TRAP TSTP TTIN TTOU UNUSED URG USR1 USR2 VTALRM WINCH XCPU XFSZ RTMIN RTMAX ";
+                         STOP SYS TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ RTMIN RTMAX ";
     let number = |text: &str, most: u8| text.parse::<u8>().is_ok_and(|number| (1..=most).contains(&number));
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return number(text, 64);
     }
     let name = text.to_ascii_uppercase();
     let name = name.strip_prefix("SIG").unwrap_or(&name);
-    if let Some(offset) = name.strip_prefix("RTMIN+").or_else(|| name.strip_prefix("RTMAX-")) {
-        return number(offset, 30);
+    // Engines name the upper half of them from above.
+    for (prefix, most) in [("RTMIN+", 15), ("RTMAX-", 14)] {
+        if let Some(offset) = name.strip_prefix(prefix) {
+            return number(offset, most);
+        }
     }
     name.bytes().all(|byte| byte.is_ascii_alphanumeric()) && NAMES.contains(&format!(" {name} "))
 }
 
+/// Of one device: the lowest bit of the first byte says that an address is one of many.
 fn is_mac(text: &str) -> bool {
     let separator = if text.contains('-') { '-' } else { ':' };
     let parts: Vec<&str> = text.split(separator).collect();
     let is_byte = |part: &&str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    parts.len() == 6 && parts.iter().all(is_byte)
+    let is_of_one = |part: &&str| u8::from_str_radix(part, 16).is_ok_and(|byte| byte & 1 == 0);
+    parts.len() == 6 && parts.iter().all(is_byte) && parts.first().is_some_and(is_of_one)
 }
 
 fn is_letters(text: &str) -> bool {
@@ -82,12 +93,32 @@ fn is_platform(text: &str) -> bool {
     (1..=3).contains(&parts.len()) && parts.iter().all(|text| part(text))
 }
 
-/// Is it an address range, as 10.0.0.0/8?
-pub(super) fn is_range_of_addresses(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else { return false };
-    match (address.parse::<IpAddr>(), length.parse::<u8>()) {
-        (Ok(IpAddr::V4(_)), Ok(length)) => length <= 32,
-        (Ok(IpAddr::V6(_)), Ok(length)) => length <= 128,
-        _ => false,
+/// A range of addresses, as 10.0.0.0/8.
+pub(super) struct Range {
+    address: IpAddr,
+    length: u8,
+}
+
+impl Range {
+    pub(super) fn contains(&self, other: IpAddr) -> bool {
+        match (self.address, other) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or_default();
+                own.to_bits() & mask == other.to_bits() & mask
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or_default();
+                own.to_bits() & mask == other.to_bits() & mask
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
     }
+}
+
+/// The range that a text is, if it is one.
+pub(super) fn range(text: &str) -> Option<Range> {
+    let (address, length) = text.split_once('/')?;
+    let (address, length) = (address.parse::<IpAddr>().ok()?, length.parse::<u8>().ok()?);
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    (length <= most).then_some(Range { address, length })
 }

@@ -4,14 +4,19 @@
 //! * `module`: names, and what the parts of a module say about each other.
 //! * `container`: what the fields of one container say about each other.
 //! * `mounts`: what is mounted where.
+//! * `ports`, `addresses`: what only one container of a module can have.
+//! * `kernel`: what is refused only when a container starts.
 //!
 //! An engine would refuse most of this, too, but only in the middle of an apply. Some of it an engine would take and
 //! do something else: those are the important ones.
 
+mod addresses;
 mod container;
 mod forms;
+mod kernel;
 mod module;
 mod mounts;
+mod ports;
 mod rules;
 
 pub use module::is_module_name;
@@ -29,7 +34,7 @@ pub struct Violation {
     pub path: String,
     /// What is wrong.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// What to do about it.
     pub remedy: String,
 }
 
@@ -38,11 +43,7 @@ impl fmt::Display for Violation {
         if !self.path.is_empty() {
             write!(formatter, "{}: ", self.path)?;
         }
-        formatter.write_str(&self.message)?;
-        if !self.remedy.is_empty() {
-            write!(formatter, ": {}", self.remedy)?;
-        }
-        Ok(())
+        write!(formatter, "{}: {}", self.message, self.remedy)
     }
 }
 
@@ -55,8 +56,11 @@ pub fn validate(spec: &ModuleSpec) -> Result<(), Vec<Violation>> {
     for (key, container) in &spec.containers {
         let path = containers.key(key);
         container::check(container, &path, &mut findings);
+        kernel::check(container, &path, &mut findings);
         mounts::check(container, spec, &path, &mut findings);
     }
+    ports::check(spec, &mut findings);
+    addresses::check(spec, &mut findings);
     if findings.0.is_empty() { Ok(()) } else { Err(findings.0) }
 }
 
@@ -72,6 +76,8 @@ impl Findings {
         if self.0.len() >= MAX_VIOLATIONS {
             return;
         }
-        self.0.push(Violation { path: path.to_string(), message: message.into(), remedy: remedy.into() });
+        let (message, remedy) = (message.into(), remedy.into());
+        debug_assert!(!remedy.is_empty(), "{path}: {message}: and what shall be done about it?");
+        self.0.push(Violation { path: path.to_string(), message, remedy });
     }
 }

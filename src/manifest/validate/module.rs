@@ -57,7 +57,7 @@ fn check_network(network: &NetworkSpec, path: &Path, findings: &mut Findings) {
 fn check_pool(pool: &IpamPool, path: &Path, findings: &mut Findings) {
     for (name, range) in [("subnet", &pool.subnet), ("ip_range", &pool.ip_range)] {
         if let Some(range) = range
-            && !forms::is_range_of_addresses(range)
+            && forms::range(range).is_none()
         {
             let message = format!("{} is not a range of addresses", quoted(range));
             findings.add(&path.field(name), message, "write it as 172.31.250.0/24");
@@ -66,7 +66,7 @@ fn check_pool(pool: &IpamPool, path: &Path, findings: &mut Findings) {
     for (name, address) in &pool.aux_addresses {
         if address.parse::<std::net::IpAddr>().is_err() {
             let message = format!("{} is not an IP address", quoted(address));
-            findings.add(&path.field("aux_addresses").key(name), message, "");
+            findings.add(&path.field("aux_addresses").key(name), message, "write it as 172.31.250.5");
         }
     }
 }

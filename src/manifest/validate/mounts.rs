@@ -86,6 +86,10 @@ fn check_source(mount: &Mount, spec: &ModuleSpec, path: &Path, findings: &mut Fi
 }
 
 fn check_options(mount: &Mount, path: &Path, findings: &mut Findings) {
+    if mount.r#type.as_deref() == Some("volume") && mount.source.is_none() && mount.read_only == Some(true) {
+        let remedy = "name a volume of the module as its source, or take read_only out";
+        findings.add(&path.field("read_only"), "engines take no anonymous volume that is read only", remedy);
+    }
     let groups = [
         ("bind", mount.bind.is_some()),
         ("volume", mount.volume.is_some()),

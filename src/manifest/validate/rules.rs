@@ -127,7 +127,8 @@ fn check_leaf(
                     i64::MAX => format!("at least {least}"),
                     most => format!("{least} to {most}"),
                 };
-                findings.add(path, format!("{number} is out of range ({range})"), "");
+                let remedy = "declare one in that range, or take it out";
+                findings.add(path, format!("{number} is out of range ({range})"), remedy);
             }
         }
     }
@@ -187,7 +188,7 @@ fn check_duration(unit: Unit, duration: &DynamicMessage, path: &Path, findings: 
     let total = i128::from(seconds) * SECOND + i128::from(nanos);
     let consistent = i128::from(nanos).abs() < SECOND && i128::from(seconds) * i128::from(nanos) >= 0;
     if !consistent || i64::try_from(total).is_err() {
-        findings.add(path, "it is not a duration that an engine can hold", "");
+        findings.add(path, "it is not a duration that an engine can hold", "write it as 10s");
     } else if unit == Unit::Seconds && (total % SECOND != 0 || total < -SECOND) {
         findings.add(
             path,

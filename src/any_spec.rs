@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, Value};
 
 use crate::catalogue::{is_duration, is_string_list, module_descriptor, rule};
-use crate::proto::v1::{ModuleSpec, Unit};
+use crate::proto::v1::{FieldRule, Form, ModuleSpec, Unit};
 
 /// Texts that some reader of YAML would take for something else, and all others.
-pub(super) fn odd_text() -> BoxedStrategy<String> {
+pub(crate) fn odd_text() -> BoxedStrategy<String> {
     let odd = [
         "",
         " ",
@@ -123,6 +123,44 @@ pub(super) fn odd_text() -> BoxedStrategy<String> {
     .boxed()
 }
 
+/// Texts in the forms that a field takes, equal ones in several spellings among them, and any other text.
+fn text(rule: &FieldRule) -> BoxedStrategy<String> {
+    let some = |texts: &[&str]| {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        proptest::sample::select(texts).boxed()
+    };
+    let of_form = match rule.form() {
+        Form::Unspecified | Form::Limit if rule.engine_default.is_empty() => return odd_text(),
+        Form::Unspecified | Form::Limit => Just(rule.engine_default.clone()).boxed(),
+        Form::Capability => {
+            some(&["net_admin", "CAP_NET_ADMIN", "Cap_Net_Admin", "all", "CAP_ALL", "CAP_CAP_X", "cap_"])
+        }
+        // No ranges: a manifest has one element for each of their ports.
+        Form::Port => some(&["80", "80/tcp", "80/TCP", "80/udp", "53/Udp", "80/", "/tcp"]),
+        Form::Path => "(/{1,2}(a|b|\\.|\\.\\.|c d)){0,4}/?".boxed(),
+        Form::Cpuset => "([0-9](-[0-9]{1,2})?,){0,3}[0-9]{1,2}".boxed(),
+        Form::Ip => some(&[
+            "192.0.2.1",
+            "::ffff:192.0.2.1",
+            "::FFFF:c000:201",
+            "::1",
+            "0:0:0:0:0:0:0:1",
+            "2001:DB8::0",
+            "2001:db8::",
+            "0.0.0.0",
+            "127.1",
+        ]),
+        Form::Signal => {
+            "(?i:SIG){0,2}([0-9]{1,2}|kill|KILL|CLD|CHLD|RTMIN\\+[0-9]{1,2}|rtmax-[0-9]{1,2})?".boxed()
+        }
+        Form::Mac => some(&["02-42-AC-11-00-02", "02:42:ac:11:00:02", "02:42:AC:11:00:03"]),
+        Form::Letters => "[rwm]{0,4}".boxed(),
+        Form::Platform => some(&["linux/amd64", "Linux/X86_64", "linux/x86-64", "linux/aarch64/v8", "linux"]),
+        Form::Lowercase => "[a-cA-C]{1,2}".boxed(),
+    };
+    prop_oneof![4 => of_form, 1 => odd_text()].boxed()
+}
+
 fn scalar(field: &FieldDescriptor, counts: bool) -> BoxedStrategy<Value> {
     let rule = rule(field);
     // A short form of these would not be recognised again, or the text is one that the reader rewrites.
@@ -136,17 +174,18 @@ fn scalar(field: &FieldDescriptor, counts: bool) -> BoxedStrategy<Value> {
                 .prop_map(|text| Value::String(if text.ends_with(':') { text + "db" } else { text }))
                 .boxed()
         }
-        Kind::String => odd_text().prop_map(Value::String).boxed(),
+        Kind::String => text(rule).prop_map(Value::String).boxed(),
         Kind::Bool => any::<bool>().prop_map(Value::Bool).boxed(),
         Kind::Double => {
             any::<f64>().prop_filter("finite", |value| value.is_finite()).prop_map(Value::F64).boxed()
         }
         Kind::Int64 if rule.unit() == Unit::Bytes => {
-            prop_oneof![Just(-1), 0..i64::MAX, (0..4_096_i64).prop_map(|size| size << 20)]
+            let default = rule.engine_default.parse().unwrap_or_default();
+            prop_oneof![Just(-1), Just(default), 0..i64::MAX, (0..4_096_i64).prop_map(|size| size << 20)]
                 .prop_map(Value::I64)
                 .boxed()
         }
-        Kind::Int64 => any::<i64>().prop_map(Value::I64).boxed(),
+        Kind::Int64 => prop_oneof![any::<i64>(), -2..4_i64].prop_map(Value::I64).boxed(),
         Kind::Uint64 if counts => any::<u64>().prop_map(Value::U64).boxed(),
         Kind::Uint64 => {
             prop_oneof![any::<u64>(), (0..64_u64).prop_map(|size| size << 30)].prop_map(Value::U64).boxed()
@@ -165,7 +204,7 @@ fn scalar(field: &FieldDescriptor, counts: bool) -> BoxedStrategy<Value> {
                 })
                 .boxed()
         }
-        Kind::Message(message) if is_string_list(&message) => proptest::collection::vec(odd_text(), 0..3)
+        Kind::Message(message) if is_string_list(&message) => proptest::collection::vec(text(rule), 0..3)
             .prop_map(move |values| {
                 let mut list = DynamicMessage::new(message.clone());
                 list.set_field_by_name(
@@ -180,14 +219,15 @@ fn scalar(field: &FieldDescriptor, counts: bool) -> BoxedStrategy<Value> {
     }
 }
 
-fn any_field(field: &FieldDescriptor, counts: bool) -> BoxedStrategy<Value> {
+/// Any value of a field; `counts`: the numbers in it are counts, whatever unit their fields have elsewhere.
+pub(crate) fn any_field(field: &FieldDescriptor, counts: bool) -> BoxedStrategy<Value> {
     if field.is_map() {
         let Kind::Message(entry) = field.kind() else { panic!("a map has entries") };
         let value = match entry.map_entry_value_field().kind() {
             Kind::Message(message) => any_message(&message, false),
             _ => odd_text().prop_map(Value::String).boxed(),
         };
-        let key = odd_text().prop_filter("short", |text| text.len() <= 1_024).prop_map(MapKey::String);
+        let key = text(rule(field)).prop_filter("short", |text| text.len() <= 1_024).prop_map(MapKey::String);
         return proptest::collection::vec((key, value), 1..4)
             .prop_map(|entries| Value::Map(entries.into_iter().collect::<HashMap<_, _>>()))
             .boxed();
@@ -197,7 +237,7 @@ fn any_field(field: &FieldDescriptor, counts: bool) -> BoxedStrategy<Value> {
 }
 
 /// A message with a few of its fields, in any state.
-fn any_message(descriptor: &MessageDescriptor, counts: bool) -> BoxedStrategy<Value> {
+pub(crate) fn any_message(descriptor: &MessageDescriptor, counts: bool) -> BoxedStrategy<Value> {
     let descriptor = descriptor.clone();
     let fields: Vec<FieldDescriptor> = descriptor.fields().collect();
     let most = fields.len().min(8);
@@ -215,7 +255,8 @@ fn any_message(descriptor: &MessageDescriptor, counts: bool) -> BoxedStrategy<Va
     .boxed()
 }
 
-pub(super) fn any_module() -> impl Strategy<Value = ModuleSpec> {
+/// Any module, valid or not.
+pub(crate) fn any_module() -> impl Strategy<Value = ModuleSpec> {
     any_message(&module_descriptor(), false).prop_map(|value| match value {
         Value::Message(message) => message.transcode_to().unwrap(),
         other => panic!("{other:?}"),
