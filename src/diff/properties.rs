@@ -69,8 +69,14 @@ fn any_two() -> impl Strategy<Value = (Object, Object)> {
 
 fn changes(desired: &Object, observed: &Object) -> Vec<LeafChange> {
     let (desired, observed) = (&desired.0, &observed.0);
-    let comparison =
-        Comparison { declared: desired, desired, observed, previous: None, api: ApiVersion::NEWEST };
+    let comparison = Comparison {
+        declared: desired,
+        desired,
+        observed,
+        previous: None,
+        as_running: None,
+        api: ApiVersion::NEWEST,
+    };
     diff(&comparison, &Path::default())
 }
 

@@ -127,6 +127,7 @@ fn a_swap_limit_that_nobody_declares_is_shown_as_twice_the_memory() {
             desired: &desired,
             observed: &observed,
             previous: None,
+            as_running: None,
             api: API,
         };
         let changes = diff(&comparison, &Path::default()).into_iter();

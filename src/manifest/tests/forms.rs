@@ -25,8 +25,14 @@ fn container(lines: &str) -> DynamicMessage {
 fn differences(one: &str, other: &str) -> Vec<String> {
     let (one, other) = (container(one), container(other));
     let compare = |desired, observed| {
-        let comparison =
-            Comparison { declared: desired, desired, observed, previous: None, api: ApiVersion::NEWEST };
+        let comparison = Comparison {
+            declared: desired,
+            desired,
+            observed,
+            previous: None,
+            as_running: None,
+            api: ApiVersion::NEWEST,
+        };
         diff(&comparison, &Path::default().field("containers").key("web"))
     };
     let changes = [compare(&one, &other), compare(&other, &one)].concat();
