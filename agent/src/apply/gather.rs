@@ -12,7 +12,7 @@ use prost_reflect::{DynamicMessage, ReflectMessage as _};
 use serde_json::Value as Json;
 
 use super::{ApplyError, NetworkKeys, networks};
-use crate::container::{Names, Observed, align, desired, observe, resolve};
+use crate::container::{Names, Observed, align, container_in_docker_words, desired, observe, resolve};
 use crate::engine::{EngineReader, Version};
 use crate::state::{ContainerState, State};
 
@@ -177,7 +177,10 @@ pub async fn observe_container(
     host: &Host,
     name: &str,
 ) -> Result<Option<Observed>, ApplyError> {
-    let Some(inspect) = reader.container(name).await? else { return Ok(None) };
+    let Some(mut inspect) = reader.container(name).await? else { return Ok(None) };
+    if host.version.is_podman() {
+        container_in_docker_words(&mut inspect);
+    }
     let image = match inspect["Image"].as_str() {
         Some(id) => reader.image(id).await?,
         None => None,

@@ -14,6 +14,7 @@ mod binds;
 mod body;
 mod desired;
 mod observed;
+mod podman;
 mod ports;
 mod resolve;
 
@@ -21,6 +22,7 @@ pub use align::align;
 pub use body::{Body, create_body, endpoint_body, update_body};
 pub use desired::desired;
 pub use observed::{Observed, observe, observe_spec};
+pub use podman::{container_in_docker_words, network_in_docker_words};
 pub use resolve::{Names, resolve};
 
 /// Labels with this prefix carry identity and are neither declared nor compared.
