@@ -12,6 +12,8 @@ use plumbline_agent::engine::Engine;
 use plumbline_agent::state::State;
 use serde_json::{Value as Json, json};
 
+use crate::gaps::Gaps;
+
 /// Networks that the samples name.
 const NETWORKS: [(&str, &str, &str); 2] =
     [("plc-net", "172.31.251.0/24", "fd00:251::/64"), ("plc-other", "172.31.252.0/24", "fd00:252::/64")];
@@ -20,6 +22,8 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) host: Host,
     pub(crate) state: State,
+    /// What is known to differ on this engine.
+    pub(crate) gaps: Gaps,
     /// Before every name of this run.
     pub(crate) prefix: String,
     /// What stands in place of names in the samples.
@@ -60,7 +64,8 @@ impl World {
         places.insert("NETPEER", format!("{prefix}-netpeer"));
         places.insert("BLKDEV", block_device());
         places.insert("BLKDEV2", "/dev/loop0".to_owned());
-        let world = Self { engine, host, state, prefix, places, installation, _folder: folder };
+        let gaps = Gaps::of_engine(host.version.is_podman());
+        let world = Self { engine, host, state, gaps, prefix, places, installation, _folder: folder };
         world.make_peers().await;
         world
     }
