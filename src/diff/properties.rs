@@ -230,6 +230,7 @@ proptest! {
                     desired: &object,
                     observed: &object,
                     previous,
+                    as_running: None,
                     api: ApiVersion { major: 1, minor },
                 };
                 let changes = texts(&diff(&comparison, &Path::default()));

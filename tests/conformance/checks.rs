@@ -5,6 +5,7 @@ use plumbline::proto::v1::path_segment::Step;
 use plumbline::proto::v1::{Action, Cause, Change, Consequence, ModuleSpec, ObjectResult, RefusalReason};
 use serde_json::{Value as Json, json};
 
+use crate::gaps::NOT_REACHED;
 use crate::report::{Row, Verdict};
 use crate::samples::{Sample, over};
 use crate::world::World;
@@ -55,7 +56,7 @@ impl Subject<'_> {
             return;
         }
         if !self.keep(row, "create", self.create().await) {
-            row.all(&Verdict::Fail("not reached: it could not be created".to_owned()));
+            row.all(&Verdict::Fail(format!("{NOT_REACHED}: it could not be created")));
             return;
         }
         self.keep(row, "again", self.again(&self.a).await);
@@ -100,10 +101,7 @@ impl Subject<'_> {
         if result.action() != Action::Created {
             return Err(format!("not created: {}", words(&result)));
         }
-        if !result.residue.is_empty() {
-            let paths: Vec<&str> = result.residue.iter().map(|residue| residue.path_text.as_str()).collect();
-            return Err(format!("read back differently: {}", paths.join(", ")));
-        }
+        self.world.gaps.residue(&result)?;
         Ok("created and read back equal".to_owned())
     }
 
@@ -152,10 +150,7 @@ impl Subject<'_> {
         if !matches!(result.action(), Action::Recreated | Action::Unchanged) {
             return Err(format!("not recreated: {}", words(&result)));
         }
-        if !result.residue.is_empty() {
-            let paths: Vec<&str> = result.residue.iter().map(|residue| residue.path_text.as_str()).collect();
-            return Err(format!("read back differently: {}", paths.join(", ")));
-        }
+        self.world.gaps.residue(&result)?;
         self.again(&self.b).await?;
         self.control_groups(self.identity().await.2)?;
         Ok("read back equal".to_owned())

@@ -2,7 +2,7 @@
 //! is taken away, noticed when somebody changes it by hand.
 //!
 //! The suite is driven by the catalogue. A leaf without samples fails it; what cannot be done on this host is exempt with
-//! a reason that the report prints. The engine is that of `PLUMBLINE_ENGINE` (a Unix socket), else the host's.
+//! a reason that the report prints. What an engine that is no Docker does otherwise is a known gap (`podman.yaml`). The engine is that of `PLUMBLINE_ENGINE` (a Unix socket), else the host's.
 //!
 //! With `PLUMBLINE_ENGINE_API` the engine is asked in that API version; the verdicts must be those of an earlier run
 //! without, except for fields that this version does not have.
@@ -12,6 +12,7 @@
 mod checks;
 #[path = "../free.rs"]
 mod free;
+mod gaps;
 mod mixture;
 mod objects;
 mod random;
@@ -36,6 +37,7 @@ async fn every_leaf_is_compared_changed_and_read_back() {
     let world = World::prepare("leaf").await;
     let all = leaves();
     let samples = Samples::read(&all, &world.places(0));
+    world.gaps.refuse_strangers(&all);
     let (world_ref, samples_ref) = (&world, &samples);
     let rows: Vec<Row> = futures_util::stream::iter(all.iter().enumerate())
         .map(|(index, leaf)| async move { check(world_ref, samples_ref, index, leaf).await })
@@ -44,7 +46,13 @@ async fn every_leaf_is_compared_changed_and_read_back() {
         .await;
     let version = world.host.version.clone();
     let asked_older = world::asked_api().is_some();
-    let report = Report { engine: version.engine, api: version.api.to_string(), asked_older, rows };
+    let report = Report {
+        engine: version.engine,
+        api: version.api.to_string(),
+        asked_older,
+        added: world.gaps.added.clone(),
+        rows,
+    };
     world.clean_up().await;
     if std::env::var_os("PLUMBLINE_LEAF").is_some() {
         // A part is no report, and a name that fits nothing is no success.
@@ -55,6 +63,12 @@ async fn every_leaf_is_compared_changed_and_read_back() {
     let mut failures = report.failures();
     if asked_older {
         failures.extend(report.differs_from_newest(&all, version.api));
+    }
+    if std::env::var_os("PLUMBLINE_LEAF").is_none() {
+        failures.extend(world.gaps.unseen());
+    }
+    for gap in report.gaps() {
+        println!("known gap: {gap}");
     }
     println!("{}", report.summary());
     assert!(failures.is_empty(), "{} checks failed:\n{}", failures.len(), failures.join("\n"));
@@ -91,5 +105,6 @@ async fn check(world: &World, samples: &Samples, index: usize, leaf: &Leaf) -> R
     } else {
         objects::network_or_volume(world, &module, leaf, sample, &mut row).await;
     }
+    world.gaps.judge(&mut row);
     row
 }

@@ -95,10 +95,7 @@ impl Subject<'_> {
         if result.action() != action || result.reason() != reason {
             return Err(format!("expected {action:?} {reason:?}, found {}", words(&result)));
         }
-        if !result.residue.is_empty() {
-            let paths: Vec<&str> = result.residue.iter().map(|residue| residue.path_text.as_str()).collect();
-            return Err(format!("read back differently: {}", paths.join(", ")));
-        }
+        self.world.gaps.residue(&result)?;
         if reason == RefusalReason::WouldLoseData {
             let member = self.leaf.path.split(['.', '[']).nth(1).unwrap_or_default();
             let elsewhere = |text: &str| !text.contains(&format!(".{member}"));

@@ -8,6 +8,8 @@ use plumbline::catalogue::{ApiVersion, EXCLUDED, Leaf};
 use plumbline::proto::v1::{Default as DefaultKind, Means};
 use serde::{Deserialize, Serialize};
 
+use crate::gaps::NOT_REACHED;
+
 /// The six checks, in order.
 pub(crate) const CHECKS: [&str; 6] = ["create", "again", "refuse", "allow", "removed", "by_hand"];
 
@@ -21,6 +23,13 @@ pub(crate) enum Verdict {
     Fail(String),
     /// It cannot be done here, and why.
     Exempt(String),
+    /// It does not, as is known of this engine: see `podman.yaml`.
+    Gap {
+        /// What the engine does instead.
+        known: String,
+        /// What the check said.
+        found: String,
+    },
 }
 
 /// One leaf.
@@ -75,10 +84,18 @@ pub(crate) struct Report {
     /// The engine speaks a newer version, and was asked in this one.
     #[serde(default)]
     pub(crate) asked_older: bool,
+    /// What the engine adds where nothing is declared.
+    #[serde(default)]
+    pub(crate) added: BTreeMap<String, String>,
     pub(crate) rows: Vec<Row>,
 }
 
 impl Report {
+    /// The engine without what Debian adds to its version.
+    fn short(&self) -> &str {
+        self.engine.split(['+', '-']).next().unwrap_or(&self.engine)
+    }
+
     fn folder() -> PathBuf {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/conformance")
     }
@@ -86,23 +103,24 @@ impl Report {
     pub(crate) fn write(&self) {
         std::fs::create_dir_all(Self::folder()).expect("target/ can be written");
         let text = serde_json::to_string_pretty(self).expect("a report is JSON");
-        let name = if self.asked_older { format!("{}-api{}", self.short(), self.api) } else { self.short() };
-        std::fs::write(Self::folder().join(format!("{name}.json")), text).expect("target/ can be written");
+        let older = if self.asked_older { format!("-api{}", self.api) } else { String::new() };
+        std::fs::write(Self::folder().join(format!("{}{older}.json", self.file())), text)
+            .expect("target/ can be written");
         if std::env::var_os("PLUMBLINE_DOCS").is_some() {
             let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/fields.md");
             std::fs::write(docs, Self::document()).expect("docs/ can be written");
         }
     }
 
-    /// The engine's version without the distribution's part.
-    fn short(&self) -> String {
-        self.engine.split(['+', '-']).next().unwrap_or(&self.engine).to_owned()
+    /// The engine in a file's name.
+    fn file(&self) -> String {
+        self.short().to_lowercase().replace(' ', "-")
     }
 
     /// Where a run of the same engine through an older API version came to another verdict than one through its newest,
     /// other than that a field is unsupported there.
     pub(crate) fn differs_from_newest(&self, leaves: &[Leaf], api: ApiVersion) -> Vec<String> {
-        let path = Self::folder().join(format!("{}.json", self.short()));
+        let path = Self::folder().join(format!("{}.json", self.file()));
         let newest = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
         let Some(newest) = newest else {
             return vec![format!(
@@ -127,16 +145,24 @@ impl Report {
         differing
     }
 
+    fn lines(&self, detail: impl Fn(&Verdict) -> Option<String>) -> Vec<String> {
+        let all = self.rows.iter().flat_map(|row| row.checks.iter().map(move |checked| (&row.path, checked)));
+        all.filter_map(|(path, (check, verdict))| Some(format!("{path}: {check}: {}", detail(verdict)?)))
+            .collect()
+    }
+
     pub(crate) fn failures(&self) -> Vec<String> {
-        let failed = |row: &Row| {
-            let path = row.path.clone();
-            let text = move |(check, verdict): (&String, &Verdict)| match verdict {
-                Verdict::Fail(detail) => Some(format!("{path}: {check}: {detail}")),
-                Verdict::Pass(_) | Verdict::Exempt(_) => None,
-            };
-            row.checks.iter().filter_map(text).collect::<Vec<_>>()
-        };
-        self.rows.iter().flat_map(failed).collect()
+        self.lines(|verdict| match verdict {
+            Verdict::Fail(detail) => Some(detail.clone()),
+            Verdict::Pass(_) | Verdict::Exempt(_) | Verdict::Gap { .. } => None,
+        })
+    }
+
+    pub(crate) fn gaps(&self) -> Vec<String> {
+        self.lines(|verdict| match verdict {
+            Verdict::Gap { known, found } => Some(format!("{known} ({found})")),
+            Verdict::Pass(_) | Verdict::Fail(_) | Verdict::Exempt(_) => None,
+        })
     }
 
     fn count(&self, wanted: fn(&Verdict) -> bool) -> usize {
@@ -149,8 +175,12 @@ impl Report {
 
     pub(crate) fn summary(&self) -> String {
         let asked = if self.asked_older { "asked through API" } else { "API" };
+        let gaps = match self.count(|verdict| matches!(verdict, Verdict::Gap { .. })) {
+            0 => String::new(),
+            count => format!("{count} known gaps, "),
+        };
         format!(
-            "engine {} ({asked} {}): {} leaves, {} checks passed, {} failed, {} exempt",
+            "engine {} ({asked} {}): {} leaves, {} checks passed, {} failed, {gaps}{} exempt",
             self.engine,
             self.api,
             self.rows.len(),
@@ -219,6 +249,9 @@ impl Report {
                 }
             }
         }
+        for report in &reports {
+            report.document_gaps(&mut text);
+        }
         let _ = writeln!(text, "\n## Not declared\n\n| engine path | reason |\n| --- | --- |");
         for (path, reason) in EXCLUDED {
             let _ = writeln!(text, "| `{path}` | {reason} |");
@@ -227,10 +260,45 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Two tables: what an engine that is no Docker does otherwise.
+    fn document_gaps(&self, text: &mut String) {
+        if !self.added.is_empty() {
+            let _ = writeln!(
+                text,
+                "\n## {} adds\n\nFields that it shows with a value where none is declared; an apply lists them as \
+                 residue.\n\n| field | value |\n| --- | --- |",
+                self.short()
+            );
+            for (path, value) in &self.added {
+                let _ = writeln!(text, "| `{path}` | {value} |");
+            }
+        }
+        if self.gaps().is_empty() {
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "\n## Known gaps of {}\n\nWhere the check `create` is a gap, those after it were not reached.\n\n\
+             | field | checks | what it does |\n| --- | --- | --- |",
+            self.short()
+        );
+        for row in &self.rows {
+            let gaps = |name: &&str| match row.checks.get(*name) {
+                Some(Verdict::Gap { known, .. }) if known != NOT_REACHED => Some(known),
+                _ => None,
+            };
+            let checks: Vec<&str> = CHECKS.into_iter().filter(|name| gaps(name).is_some()).collect();
+            if let Some(known) = CHECKS.iter().find_map(gaps) {
+                let _ = writeln!(text, "| `{}` | {} | {known} |", row.path, checks.join(", "));
+            }
+        }
+    }
+}
+
 fn proven(report: &Report, path: &str) -> Option<String> {
     let row = report.rows.iter().find(|row| row.path == path)?;
     let passed = row.checks.values().filter(|verdict| matches!(verdict, Verdict::Pass(_))).count();
     let failed = row.checks.values().any(|verdict| matches!(verdict, Verdict::Fail(_)));
-    let engine = report.short();
-    (passed > 0 && !failed).then(|| format!("{engine} ({passed} of {})", CHECKS.len()))
+    (passed > 0 && !failed).then(|| format!("{} ({passed} of {})", report.short(), CHECKS.len()))
 }

@@ -15,6 +15,7 @@ use serde_json::{Value as Json, json};
 
 use crate::checks;
 use crate::free::{free_ports, own_subnet};
+use crate::gaps::Gaps;
 
 /// How many checks have addresses of their own.
 pub(crate) const LANES: usize = 8;
@@ -26,6 +27,8 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) host: Host,
     pub(crate) state: State,
+    /// What is known to differ on this engine.
+    pub(crate) gaps: Gaps,
     /// Before every name of this run.
     pub(crate) prefix: String,
     /// What stands in place of names in the samples.
@@ -81,7 +84,9 @@ impl World {
             (v4, v6)
         });
         let subnets = subnets.to_vec();
-        let world = Self { engine, host, state, prefix, places, subnets, installation, _folder: folder };
+        let gaps = Gaps::of_engine(host.version.is_podman());
+        let world =
+            Self { engine, host, state, gaps, prefix, places, subnets, installation, _folder: folder };
         world.make_peers().await;
         world
     }

@@ -15,7 +15,7 @@ use prost_reflect::{DynamicMessage, ReflectMessage as _};
 use serde_json::Value as Json;
 
 use super::{ApplyError, NetworkKeys, networks};
-use crate::container::{Names, Observed, align, desired, observe, resolve};
+use crate::container::{Names, Observed, align, container_in_docker_words, desired, observe, resolve};
 use crate::engine::{EngineReader, Inspect, Version};
 use crate::state::{ContainerState, KnownResidue, Memory};
 
@@ -180,7 +180,10 @@ pub async fn observe_container(
     host: &Host,
     name: &str,
 ) -> Result<Option<Observed>, ApplyError> {
-    let Some(inspect) = reader.container(name).await? else { return Ok(None) };
+    let Some(mut inspect) = reader.container(name).await? else { return Ok(None) };
+    if host.version.is_podman() {
+        container_in_docker_words(&mut inspect);
+    }
     let text = |name: &str| inspect[name].as_str().unwrap_or_default();
     let image = reader.image_of(text("Id"), text("Image")).await?;
     let mut shared = BTreeMap::new();

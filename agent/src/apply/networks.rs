@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use super::gather::ignore;
 use super::read_back::residue_of;
 use super::{ApplyError, Detail, Gathered, Host};
-use crate::container::{LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, Names};
+use crate::container::{LABEL_INSTALLATION, LABEL_MODULE, LABEL_PREFIX, Names, network_in_docker_words};
 use crate::engine::{EngineReader, Inspect};
 use crate::state::{Memory, ModuleState};
 
@@ -80,7 +80,7 @@ pub(super) async fn read_back(
     let found = found.ok_or_else(|| ApplyError::NotDone(format!("{name} is not there")))?;
     let desired = DynamicMessage::deserialize(descriptor.clone(), desired)
         .map_err(|error| ApplyError::NotDone(format!("{name}: {error}")))?;
-    let mut observed = observe(&descriptor, &found)?;
+    let mut observed = observe(&descriptor, host, &found)?;
     forget_chosen_pools(&desired, None, &mut observed);
     let comparison = Comparison {
         declared: &desired,
@@ -94,8 +94,11 @@ pub(super) async fn read_back(
 }
 
 /// An inspect answer as a spec in normal form. Labels that carry identity are not part of it.
-fn observe(descriptor: &MessageDescriptor, found: &Json) -> Result<DynamicMessage, ApplyError> {
+fn observe(descriptor: &MessageDescriptor, host: &Host, found: &Json) -> Result<DynamicMessage, ApplyError> {
     let mut found = found.clone();
+    if host.version.is_podman() && *descriptor == network_descriptor() {
+        network_in_docker_words(&mut found);
+    }
     if let Some(labels) = found["Labels"].as_object_mut() {
         labels.retain(|key, _| !key.starts_with(LABEL_PREFIX));
     }
@@ -173,7 +176,7 @@ impl Simple<'_> {
         let mut declared = self.declared.clone();
         normalise(&mut declared);
         let mut observed = match (found, standing) {
-            (Some(found), Standing::Ours) => observe(&self.descriptor, found)?,
+            (Some(found), Standing::Ours) => observe(&self.descriptor, host, found)?,
             _ => DynamicMessage::new(self.descriptor.clone()),
         };
         let others_key = others_key(self.kind, self.key);

@@ -71,7 +71,11 @@ pub(super) async fn update(
     object: &ContainerObject,
 ) -> Result<(), ApplyError> {
     let Some(observed) = &object.observed else { return Ok(()) };
-    let work = Work::of(decision, &object.network_keys);
+    let mut work = Work::of(decision, &object.network_keys);
+    if executor.host.version.is_podman() && !work.update.is_empty() {
+        // Podman sets it to `no` in an update that does not name it (measured on 5.4.2).
+        work.update.insert("restart".to_owned());
+    }
     let (engine, id) = (executor.engine, observed.id.as_str());
     let mut undo: Vec<Undo> = Vec::new();
     let done: Result<(), (&'static str, ApplyError)> = async {

@@ -66,10 +66,12 @@ impl Http {
                 .map_err(|error| EngineError::Malformed { call: call.clone(), reason: error.to_string() })?
                 .to_bytes();
             check(&call, status, &bytes)?;
-            if bytes.iter().all(u8::is_ascii_whitespace) {
+            let text = bytes.trim_ascii();
+            // Podman answers POST /networks/{id}/connect and disconnect with this word, where Docker says nothing.
+            if text.is_empty() || text == b"OK" {
                 return Ok(Json::Null);
             }
-            // Some calls answer with plain text (GET /_ping); nobody here asks for those.
+            // Other calls answer with plain text, too (GET /_ping); nobody here asks for those.
             serde_json::from_slice(&bytes)
                 .map_err(|error| EngineError::Malformed { call: call.clone(), reason: error.to_string() })
         };

@@ -14,11 +14,21 @@ use super::{EngineError, escape};
 /// What the engine says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// As 20.10.24.
+    /// As `20.10.24`, or `Podman 5.4.2`.
     pub engine: String,
     /// The API version in use: the newest that both sides know.
     pub api: ApiVersion,
 }
+
+impl Version {
+    /// Podman, by its Docker-compatible API.
+    pub fn is_podman(&self) -> bool {
+        self.engine.starts_with(PODMAN)
+    }
+}
+
+/// Before the version of an engine that is no Docker.
+const PODMAN: &str = "Podman ";
 
 /// A handle on an engine without any mutating call.
 #[derive(Debug, Clone)]
@@ -78,7 +88,10 @@ impl EngineReader {
         if newest < ApiVersion::OLDEST {
             return Err(EngineError::TooOld { found: newest, needed: ApiVersion::OLDEST });
         }
-        let version = Version { engine: text("Version"), api: newest.min(self.newest) };
+        let mut components = answer["Components"].as_array().into_iter().flatten();
+        let product = if components.any(|one| one["Name"] == "Podman Engine") { PODMAN } else { "" };
+        let engine = format!("{product}{}", text("Version"));
+        let version = Version { engine, api: newest.min(self.newest) };
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), version.clone()));
         Ok(version)
     }
