@@ -2,7 +2,8 @@
 //! is taken away, noticed when somebody changes it by hand.
 //!
 //! The suite is driven by the catalogue. A leaf without samples fails it; what cannot be done on this host is exempt with
-//! a reason that the report prints. What an engine that is no Docker does otherwise is a known gap (`podman.yaml`). The engine is that of `PLUMBLINE_ENGINE` (a Unix socket), else the host's.
+//! a reason that the report prints. What an engine that is no Docker does otherwise is a known gap (`podman.yaml`). The engine
+//! is that of `PLUMBLINE_ENGINE` (a Unix socket), else the host's.
 //!
 //! With `PLUMBLINE_ENGINE_API` the engine is asked in that API version; the verdicts must be those of an earlier run
 //! without, except for fields that this version does not have.
