@@ -94,6 +94,10 @@ fn doing_it_twice_changes_nothing_more() {
     let mut twice = once.clone();
     normalise(&mut twice);
     assert_eq!(once, twice);
+    // More processors than a number can count in units of 1e-9: as they are.
+    for cpus in [1e16, 1.234_567_890_123e9, 1e300] {
+        assert_eq!(container(json!({"cpus": cpus})), json!({"cpus": cpus}));
+    }
     let typed: crate::proto::v1::ContainerSpec = once.transcode_to().expect("a container");
     assert_eq!(typed.transcode_to_dynamic(), once);
 }
