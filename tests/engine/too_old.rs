@@ -30,6 +30,7 @@ fn declarations(folder: &str) -> BTreeMap<&'static str, Json> {
             "container.healthcheck.start_interval",
             container(json!({ "healthcheck": { "test": ["CMD", "true"], "start_interval": "1s" } })),
         ),
+        ("container.console_size", container(json!({ "console_size": [24, 80] }))),
         ("container.mounts[].bind.create_host_path", bind("create_host_path")),
         ("container.mounts[].bind.read_only_non_recursive", bind("read_only_non_recursive")),
         ("container.mounts[].bind.read_only_force_recursive", bind("read_only_force_recursive")),
