@@ -42,7 +42,7 @@ fn a_container_of_the_docker_command_equals_its_declaration_with_and_without_its
     let declared = |source: &str| {
         format!(
             "name: {module}\ncontainers:\n  app:\n    image: plumbline/defaults:1\n    environment: {{A: '1'}}\n    \
-             hostname: box\n    read_only: true\n    mem_limit: 64m\n    mounts: ['{source}:/data:ro']\n    \
+             hostname: Box\n    read_only: true\n    mem_limit: 64m\n    mounts: ['{source}:/data:ro']\n    \
              ports: ['127.0.0.1::7000']\n"
         )
     };
@@ -316,7 +316,7 @@ fn what_the_engine_is_too_old_for_is_refused_as_an_agent_would() {
     let manifest = waiting(&module, &["annotations: {a: b}"]);
     plan(&host, &manifest, &[&file], &["--engine-api", "1.41"])
         .ended(2)
-        .says(&["refused (unsupported)", "engine API 1.43 can"]);
+        .says(&["refused (unsupported)", "needs API 1.43"]);
     plan(&host, &manifest, &[&file], &["--engine-api", "1.43"])
         .ended(2)
         .says(&["refused (needs recreation)"]);
