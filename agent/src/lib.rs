@@ -23,6 +23,7 @@
 pub mod apply;
 pub mod container;
 pub mod engine;
+pub mod journal;
 pub mod operations;
 pub mod pasted;
 pub mod secrets;

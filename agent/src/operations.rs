@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use plumbline::proto::v1::apply_response::Event;
@@ -14,13 +15,17 @@ use prost::Message as _;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_stream::Stream;
 
-use crate::apply::{Report, apply};
+use crate::apply::{ApplyError, Report, apply, cut_off, recover, recover_by_labels};
 use crate::engine::Engine;
 use crate::secrets::Secrets;
 use crate::state::State;
 
 /// How many ended operations are remembered for callers that ask again.
 const REMEMBERED: usize = 256;
+
+/// How long recovery waits before it tries again: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// All operations of this agent.
 #[derive(Debug)]
@@ -106,9 +111,73 @@ impl Operations {
         Ok(watch_events(operation))
     }
 
+    /// Ends what earlier applies left when they were cut off. Each module is recovered before anything else is done with it.
+    pub fn recover_all(self: &Arc<Self>) {
+        for module in self.state.journal().unfinished().unwrap_or_default() {
+            self.recover(&module);
+        }
+        // Where a journal is lost, the names of containers tell.
+        let this = self.clone();
+        tokio::spawn(async move {
+            let mut pause = FIRST_PAUSE;
+            loop {
+                match cut_off(&this.engine, &this.installation).await {
+                    Ok(modules) => {
+                        for module in modules {
+                            this.recover(&module);
+                        }
+                        return;
+                    }
+                    Err(error) => tracing::debug!(%error, "cannot look for what was cut off yet"),
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        });
+    }
+
+    /// Goes on trying until what an apply of this module left is ended. Between two tries applies have their turn; they
+    /// recover the module themselves, or say why it cannot be done.
+    fn recover(self: &Arc<Self>, module: &str) {
+        let (this, module) = (self.clone(), module.to_owned());
+        let lock = {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.modules.entry(module.clone()).or_default().clone()
+        };
+        let mut turn = queue(lock.clone());
+        tokio::spawn(async move {
+            let mut pause = FIRST_PAUSE;
+            loop {
+                {
+                    let _turn = turn.await;
+                    match this.try_to_recover(&module).await {
+                        Ok(()) => return,
+                        Err(error) => tracing::warn!(module, %error, "what was cut off cannot be ended yet"),
+                    }
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                turn = queue(lock.clone());
+            }
+        });
+    }
+
+    async fn try_to_recover(&self, module: &str) -> Result<(), ApplyError> {
+        let (engine, state, installation) = (&self.engine, &self.state, self.installation.as_str());
+        if let Some(recovered) = recover(engine, state, installation, module).await? {
+            tracing::info!(module, %recovered, "recovered");
+        }
+        let back = recover_by_labels(engine, state, installation, module).await?;
+        if !back.is_empty() {
+            tracing::info!(module, containers = back.join(", "), "recovered by labels");
+        }
+        Ok(())
+    }
+
     async fn work(self: Arc<Self>, operation: Arc<Operation>, turn: Turn, request: ApplyRequest) {
         let _turn = turn.await;
         let secrets = request.spec.as_ref().map(Secrets::of).unwrap_or_default();
+        let module = request.spec.as_ref().map(|spec| spec.name().to_owned());
         let reporter = Reporter { operation: operation.clone(), secrets: secrets.clone() };
         // In a task of its own, so that a fault in it still ends the operation for those who watch.
         let this = self.clone();
@@ -141,6 +210,11 @@ impl Operations {
             })
         });
         operation.push(end, true);
+        if let Some(module) = module
+            && self.state.journal().read(&module).is_ok_and(|left| left.is_some())
+        {
+            self.recover(&module);
+        }
     }
 
     /// Waits until nothing is being applied.

@@ -89,6 +89,7 @@ pub async fn serve_agent(
     }
     let agent = Agent::new(engine, state, identity.installation(), &peer.name);
     let operations = agent.operations();
+    operations.recover_all();
     let service = AgentServiceServer::new(agent)
         .max_decoding_message_size(MESSAGE_LIMIT)
         .max_encoding_message_size(MESSAGE_LIMIT);

@@ -16,6 +16,8 @@ use plumbline::proto::v1::Consequence;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use crate::journal::{Change, Journal};
+
 /// The state could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
@@ -65,8 +67,25 @@ pub struct ModuleState {
     pub others_residue: BTreeMap<String, Vec<KnownResidue>>,
 }
 
+impl ModuleState {
+    /// A change of a container stands: this is known of the new one; none: the old one left the declaration.
+    pub fn committed(&mut self, change: &Change, new: Option<ContainerState>) {
+        let is_old = |known: &ContainerState| change.old.as_ref().is_some_and(|old| old.id == known.id);
+        match new {
+            Some(new) => {
+                self.containers.insert(change.key.clone(), new);
+            }
+            // Another container may have its key by now.
+            None if self.containers.get(&change.key).is_some_and(is_old) => {
+                self.containers.remove(&change.key);
+            }
+            None => {}
+        }
+    }
+}
+
 /// What is remembered of one container.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ContainerState {
     /// Its id at the engine.
     pub id: String,
@@ -134,6 +153,7 @@ pub struct State {
     path: PathBuf,
     contents: Mutex<Contents>,
     hasher: SecretHasher,
+    journal: Journal,
     _lock: File,
 }
 
@@ -178,7 +198,8 @@ impl State {
             contents.key = data_encoding::HEXLOWER.encode(&key);
         }
         let hasher = SecretHasher::new(contents.key.as_bytes());
-        let state = Self { path, contents: Mutex::new(contents), hasher, _lock: lock };
+        let journal = Journal::open(directory)?;
+        let state = Self { path, contents: Mutex::new(contents), hasher, journal, _lock: lock };
         state.save(&state.contents.lock().unwrap_or_else(PoisonError::into_inner))?;
         Ok(state)
     }
@@ -186,6 +207,11 @@ impl State {
     /// Shows values that may be secrets.
     pub fn hasher(&self) -> &SecretHasher {
         &self.hasher
+    }
+
+    /// What is under way.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// What is remembered of a module.

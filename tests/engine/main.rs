@@ -14,6 +14,7 @@ mod half_way;
 mod image_changes;
 mod in_place;
 mod interrupted;
+mod kill;
 mod modules;
 mod mounts;
 mod one_change;

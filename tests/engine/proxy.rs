@@ -21,6 +21,22 @@ pub(crate) struct Proxy {
     /// After how many more mutating calls one fails, and how.
     fault: Arc<Mutex<Option<(usize, Fault)>>>,
     lies: Arc<Mutex<Lies>>,
+    /// After how many more mutating calls the agent gets no answer any more, and at which call that came.
+    stall: Arc<Mutex<Option<(usize, Moment)>>>,
+    stalled: watch::Sender<Option<String>>,
+}
+
+/// When the agent stops to get answers, about a mutating call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// The call does not reach the engine.
+    Before,
+    /// The engine has done it; the agent does not hear of it.
+    After,
+    /// The agent has heard of it, and asks for the next thing.
+    Heard,
+    /// That was it.
+    Next,
 }
 
 type Lie = Arc<dyn Fn(&mut Json) + Send + Sync>;
@@ -53,6 +69,8 @@ impl Proxy {
             hold: watch::Sender::new((None, false)),
             fault: Arc::default(),
             lies: Arc::default(),
+            stall: Arc::default(),
+            stalled: watch::Sender::new(None),
         };
         let serving = proxy.clone();
         tokio::spawn(async move {
@@ -93,6 +111,43 @@ impl Proxy {
     /// No call fails any more. True: one did.
     pub(crate) fn failed(&self) -> bool {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).take().is_none()
+    }
+
+    /// From the mutating call after so many others on, the agent gets no answers: it is about to be killed.
+    pub(crate) fn stall_after(&self, calls: usize, moment: Moment) {
+        self.stalled.send_replace(None);
+        *self.stall.lock().unwrap_or_else(PoisonError::into_inner) = Some((calls, moment));
+    }
+
+    /// Waits until the agent gets no answer, and says to which call.
+    pub(crate) async fn stalled(&self) -> String {
+        let mut stalled = self.stalled.subscribe();
+        let call = stalled.wait_for(Option::is_some).await.expect("it is ours");
+        call.clone().unwrap_or_default()
+    }
+
+    /// Answers come again.
+    pub(crate) fn answer_again(&self) {
+        *self.stall.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Whether this call gets no answer.
+    fn stall_of(&self, call: &str) -> Option<Moment> {
+        let mut waiting = self.stall.lock().unwrap_or_else(PoisonError::into_inner);
+        let (calls, moment) = (*waiting)?;
+        let mutates = !call.starts_with("GET ");
+        *waiting = match (calls, moment) {
+            (_, Moment::Next) => return Some(Moment::Before),
+            (calls, moment) if !mutates => Some((calls, moment)),
+            (0, Moment::Heard) => Some((0, Moment::Next)),
+            // What else the agent may ask before it is killed gets no answer either.
+            (0, moment) => {
+                *waiting = Some((0, Moment::Next));
+                return Some(moment);
+            }
+            (calls, moment) => Some((calls - 1, moment)),
+        };
+        None
     }
 
     /// From now on what the engine shows at paths that begin so (`/containers/`, `/version`) is changed like this.
@@ -180,6 +235,16 @@ impl Proxy {
         if is_held {
             self.hold.send_modify(|(_, held)| *held = true);
             let _ = self.hold.subscribe().wait_for(|(hold, _)| hold.is_none()).await;
+        }
+        if let Some(moment) = self.stall_of(&call) {
+            if moment == Moment::After {
+                do_apart(&head, &body).await?;
+            }
+            self.stalled.send_modify(|stalled| {
+                stalled.get_or_insert(call);
+            });
+            tokio::io::copy(requests, &mut tokio::io::sink()).await?;
+            return Ok(false);
         }
         if let Some(lie) = self.lie_for(&call) {
             let answer = changed(&do_apart(&head, &body).await?, &lie);

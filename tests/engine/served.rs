@@ -31,6 +31,8 @@ pub(crate) struct Served {
     pub(crate) channel: Channel,
     agent: Option<Running>,
     identities: [Arc<Identity>; 2],
+    /// The agent's certificate.
+    issued: IssuedPaths,
     folder: tempfile::TempDir,
 }
 
@@ -79,12 +81,13 @@ impl Served {
         };
         let identities = [load(&agent), load(&controller)];
         let engine = Proxy::listen(&folder.path().join("engine.sock"));
+        let issued_agent = agent;
         let (agent, address) = match docker_config {
             None => start_here(folder.path(), identities[0].clone()).await,
-            Some(config) => start_apart(folder.path(), &agent, config),
+            Some(config) => start_apart(folder.path(), &issued_agent, config),
         };
         let channel = channel_to(&address, &identities[1]).await;
-        Self { site, engine, channel, agent: Some(agent), identities, folder }
+        Self { site, engine, channel, agent: Some(agent), identities, issued: issued_agent, folder }
     }
 
     /// Ends the agent and starts it again, with or without what it knew.
@@ -105,6 +108,29 @@ impl Served {
         let (agent, address) = start_here(folder, here).await;
         self.channel = channel_to(&address, &self.identities[1]).await;
         self.agent = Some(agent);
+    }
+
+    /// A host whose agent is a process that can be killed.
+    pub(crate) async fn killable(test: &str) -> Self {
+        Self::with(test, Some(Path::new("/nonexistent"))).await
+    }
+
+    /// Kills the agent's process (SIGKILL).
+    pub(crate) fn kill(&mut self) {
+        assert!(matches!(self.agent, Some(Running::Apart(_))), "it is a process of its own");
+        self.agent = None;
+    }
+
+    /// Starts the process again, on the same data.
+    pub(crate) async fn start_again(&mut self) {
+        let (agent, address) = start_apart(self.folder.path(), &self.issued, Path::new("/nonexistent"));
+        self.channel = channel_to(&address, &self.identities[1]).await;
+        self.agent = Some(agent);
+    }
+
+    /// The agent's data directory.
+    pub(crate) fn data(&self) -> std::path::PathBuf {
+        self.folder.path().join("data")
     }
 
     pub(crate) fn client(&self) -> AgentServiceClient<Channel> {

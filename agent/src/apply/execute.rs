@@ -2,13 +2,13 @@
 
 use plumbline::plan::Decision;
 use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, ObjectResult, Phase};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::networks::{self, others_key};
-use super::open::Open;
 use super::read_back::{read_back, residue_of, residue_on_wire};
 use super::run::Report;
-use super::{ApplyError, ContainerObject, Detail, Host, recreate, update};
+use super::transaction::Transaction;
+use super::{ApplyError, ContainerObject, Detail, Host, update};
 use crate::container::Observed;
 use crate::engine::Engine;
 use crate::state::{ContainerState, State};
@@ -29,88 +29,35 @@ impl Executor<'_> {
         decisions: &[(Decision, Detail)],
         result: &mut ModuleResult,
     ) -> Result<(), ApplyError> {
-        let leaving: Vec<&Observed> = decisions
+        let leaving: Vec<(usize, &Observed)> = decisions
             .iter()
-            .filter_map(|(decision, detail)| match detail {
-                Detail::LeftOver(observed) if decision.action == Action::Removed => Some(&**observed),
+            .enumerate()
+            .filter_map(|(index, (decision, detail))| match detail {
+                Detail::LeftOver(observed) if decision.action == Action::Removed => {
+                    Some((index, &**observed))
+                }
                 _ => None,
             })
             .collect();
-        let (mut begun, mut open) = (0, Open::new(self, decisions));
+        let (mut begun, mut transaction) = (0, Transaction::new(self, decisions));
         let done = async {
             // Out of the way first, for it may hold a port or address; gone only when all the rest stands.
-            for observed in &leaving {
-                self.set_aside(observed).await?;
+            for (index, observed) in leaving {
+                transaction.set_aside(index, observed).await?;
             }
             for (index, (decision, detail)) in decisions.iter().enumerate() {
                 begun = index + 1;
-                self.one(decision, detail, result, index, &mut open).await?;
+                self.one(decision, detail, result, index, &mut transaction).await?;
             }
-            Ok(())
+            transaction.commit().await
         }
         .await;
-        match done {
-            Ok(()) => {
-                open.commit().await;
-                self.remove_all(&leaving).await
-            }
-            Err(error) => {
-                let put_back = open.roll_back().await;
-                let mut error = self.halted(error, begun, decisions, open.back(), &leaving, result).await;
-                if let Err(failed) = put_back {
-                    let done = vec![format!("putting old containers back failed: {failed}")];
-                    error = ApplyError::Partly { source: Box::new(error), done };
-                }
-                Err(error)
-            }
+        let Err(mut error) = done else { return Ok(()) };
+        if let Err(failed) = transaction.roll_back().await {
+            let done = vec![format!("putting back what was before failed: {failed}")];
+            error = ApplyError::Partly { source: Box::new(error), done };
         }
-    }
-
-    /// What an error means for the module: what left the declaration is back, what was done before it stays, and every
-    /// object says how far it got.
-    async fn halted(
-        &self,
-        error: ApplyError,
-        begun: usize,
-        decisions: &[(Decision, Detail)],
-        back: &[usize],
-        leaving: &[&Observed],
-        result: &mut ModuleResult,
-    ) -> ApplyError {
-        let changed = decisions[..begun.saturating_sub(1)]
-            .iter()
-            .enumerate()
-            .filter(|(index, (decision, _))| {
-                !matches!(decision.action, Action::Unchanged | Action::Removed) && !back.contains(index)
-            })
-            .map(|(_, (decision, _))| decision.facts.engine_name.clone());
-        let mut done: Vec<String> = changed.collect();
-        for observed in leaving {
-            if let Err(error) = self.bring_back(observed).await {
-                done.push(format!("{} (not brought back: {error})", observed.name));
-            }
-        }
-        for (index, object) in result.objects.iter_mut().enumerate() {
-            if index + 1 == begun {
-                object.detail = error.to_string();
-            } else if back.contains(&index) {
-                "its old container is back: one that is bound to it could not be replaced"
-                    .clone_into(&mut object.detail);
-                object.engine_id.clone_from(&decisions[index].0.facts.engine_id);
-            } else if index >= begun && object.action() != Action::Unchanged {
-                "not reached: another part of the module failed before".clone_into(&mut object.detail);
-            }
-        }
-        if done.is_empty() { error } else { ApplyError::Partly { source: Box::new(error), done } }
-    }
-
-    async fn remove_all(&self, leaving: &[&Observed]) -> Result<(), ApplyError> {
-        for observed in leaving {
-            step(&observed.name, "removal", self.remove(&observed.id).await)?;
-            let why = "it left the declaration; its volumes stay";
-            self.report.progress(Phase::Removed, &observed.name, why);
-        }
-        Ok(())
+        Err(halted(error, begun, decisions, transaction.back(), result))
     }
 
     async fn one<'a>(
@@ -119,7 +66,7 @@ impl Executor<'_> {
         detail: &'a Detail,
         result: &mut ModuleResult,
         index: usize,
-        open: &mut Open<'a>,
+        transaction: &mut Transaction<'a>,
     ) -> Result<(), ApplyError> {
         let facts = &decision.facts;
         let name = facts.engine_name.as_str();
@@ -131,8 +78,8 @@ impl Executor<'_> {
             Detail::LeftOver(_) => return Ok(()),
         };
         let id = match decision.action {
-            Action::Created => self.create(name, &facts.key, object).await?,
-            Action::Recreated => open.recreate(index, object).await?,
+            Action::Created => transaction.create(index, object).await?,
+            Action::Recreated => transaction.recreate(index, object).await?,
             Action::Updated => {
                 self.update(decision, object).await?;
                 if facts.down {
@@ -160,16 +107,14 @@ impl Executor<'_> {
             self.report.progress(Phase::Verified, name, &read_back_words(residue.len(), fresh));
         }
         let desired = serde_json::to_value(&object.desired).unwrap_or_default();
+        if fresh {
+            let state = ContainerState { id, desired, residue: known, ..ContainerState::default() };
+            return transaction.verified(index, state).await;
+        }
         self.state.change(self.module, |module| {
             let entry = module.containers.entry(facts.key.clone()).or_default();
-            let known = if fresh {
-                ContainerState { residue: known, ..ContainerState::default() }
-            } else {
-                std::mem::take(entry)
-            };
-            *entry = ContainerState { id, desired, ..known };
+            *entry = ContainerState { id, desired, ..std::mem::take(entry) };
         })?;
-        open.verified(index).await;
         Ok(())
     }
 
@@ -223,42 +168,42 @@ impl Executor<'_> {
         }
         done
     }
+}
 
-    /// Stops a container that left the declaration, so that not even an engine restart starts it again.
-    async fn set_aside(&self, observed: &Observed) -> Result<(), ApplyError> {
-        let aside = self.engine.rename(&observed.id, &recreate::aside_name(observed)).await;
-        step(&observed.name, "renaming", aside)?;
-        if observed.removes_itself() {
-            // Stopped, it would be gone, with no way back.
-            return Ok(());
+/// What an error means for the module: what was done before it and not undone stays, and every object says how far it got.
+fn halted(
+    error: ApplyError,
+    begun: usize,
+    decisions: &[(Decision, Detail)],
+    back: &[usize],
+    result: &mut ModuleResult,
+) -> ApplyError {
+    let done: Vec<String> = decisions[..begun.saturating_sub(1)]
+        .iter()
+        .enumerate()
+        .filter(|(index, (decision, _))| {
+            !matches!(decision.action, Action::Unchanged | Action::Removed) && !back.contains(index)
+        })
+        .map(|(_, (decision, _))| decision.facts.engine_name.clone())
+        .collect();
+    for (index, object) in result.objects.iter_mut().enumerate() {
+        let action = decisions[index].0.action;
+        if index + 1 == begun {
+            object.detail = error.to_string();
+        } else if back.contains(&index) && action != Action::Removed {
+            let what = match action {
+                Action::Created => {
+                    "it was removed again: one that is bound to it could not be made or replaced"
+                }
+                _ => "its old container is back: one that is bound to it could not be replaced",
+            };
+            what.clone_into(&mut object.detail);
+            object.engine_id.clone_from(&decisions[index].0.facts.engine_id);
+        } else if index >= begun && object.action() != Action::Unchanged {
+            "not reached: another part of the module failed before".clone_into(&mut object.detail);
         }
-        let off = json!({ "RestartPolicy": { "Name": "no" } });
-        step(
-            &observed.name,
-            "setting its restart policy aside",
-            self.engine.update(&observed.id, &off).await,
-        )?;
-        step(&observed.name, "stop", self.engine.stop(&observed.id, observed.stop_grace()).await)?;
-        self.report.progress(Phase::Stopped, &observed.name, "it left the declaration");
-        Ok(())
     }
-
-    async fn bring_back(&self, observed: &Observed) -> Result<(), ApplyError> {
-        match self.engine.rename(&observed.id, &observed.name).await {
-            // It has its name still.
-            Err(error) if error.status() == Some(400) => {}
-            renamed => renamed?,
-        }
-        if observed.removes_itself() {
-            return Ok(());
-        }
-        self.engine.update(&observed.id, &update::restart_body(&observed.spec)).await?;
-        if observed.running {
-            self.start_seen(&observed.id).await?;
-        }
-        self.report.progress(Phase::RolledBack, &observed.name, "it is as it was before");
-        Ok(())
-    }
+    if done.is_empty() { error } else { ApplyError::Partly { source: Box::new(error), done } }
 }
 
 fn read_back_words(residue: usize, fresh: bool) -> String {

@@ -328,7 +328,7 @@ pub(super) fn ignore(changes: &mut Vec<LeafChange>, paths: &[String]) -> u32 {
     u32::try_from(before - changes.len()).unwrap_or(u32::MAX)
 }
 
-fn read_desired(json: &Json) -> Option<DynamicMessage> {
+pub(super) fn read_desired(json: &Json) -> Option<DynamicMessage> {
     DynamicMessage::deserialize(container_descriptor(), json).ok()
 }
 

@@ -7,9 +7,10 @@
 //! [`gather`] only looks, and gets an engine handle that can do no more. The decision is `plumbline::plan`. [`execute`]
 //! does what was decided, reads back after every mutation, and puts back what was before when a step fails.
 //!
-//! `execute` goes through the objects; `make` makes and removes one container, `update` changes one in place, `recreate`
-//! replaces one, and `open` keeps the replaced ones until nobody needs them any more. A call whose answer is lost may have
-//! been done: every step can be undone from the moment before it.
+//! `execute` goes through the objects; `make` makes one container, `update` changes one in place, `recreate` replaces one.
+//! `transaction` journals each of these and keeps what they replaced until all stands; `undo` puts it back, for an apply
+//! that failed as for one that was cut off, which `recovery` ends. A call whose answer is lost may have been done: every step
+//! can be undone from the moment before it.
 
 mod adopt;
 mod error;
@@ -17,17 +18,20 @@ mod execute;
 mod gather;
 mod make;
 mod networks;
-mod open;
 mod paths;
 mod read_back;
+mod recovery;
 mod recreate;
 mod result;
 mod run;
+mod transaction;
+mod undo;
 mod update;
 
 pub use adopt::{adopt, owner};
 pub use error::ApplyError;
 pub use gather::{ContainerObject, Detail, Gathered, Host, gather, observe_container};
 pub use paths::NetworkKeys;
+pub use recovery::{Recovered, cut_off, recover, recover_by_labels};
 pub use result::module_result;
 pub use run::{Applied, Report, apply, plan};

@@ -1,180 +1,147 @@
-//! A new container in the place of the old one, and the old one back if anything fails.
+//! A new container in the place of the old one.
 //!
 //! create new under a spare name, read back, stop old (its restart policy first set to "no", so that an engine restart
-//! cannot start both), rename old aside, rename new in, start new, watch it, remove old without its volumes.
+//! cannot start both), rename old aside, rename new in, start new, watch it. Each step is journalled, made, and looked at:
+//! the engine's word alone is none. What undoes them is [`super::undo`]; the old container is removed when the change is
+//! committed.
+
+use std::collections::BTreeMap;
 
 use plumbline::diff::LeafChange;
 use plumbline::proto::v1::Phase;
+use serde_json::{Value as Json, json};
 
 use super::execute::Executor;
 use super::read_back::{read_back, residue_of};
+use super::undo::Begun;
 use super::{ApplyError, ContainerObject, update};
 use crate::container::Observed;
-use crate::engine::EngineError;
+use crate::journal::{Entry, Record, Step};
 
-/// How far a recreation is. What must be put back depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    /// Nothing exists yet that was not there before.
-    Nothing,
-    /// The new container exists under a spare name.
-    NewMade,
-    /// The old one's restart policy may be "no", and it may be stopped.
-    OldStopping,
-    /// The old one may have its aside name.
-    OldAside,
-    /// The new one may have the name, and may have been started.
-    NewIn,
+/// A step that failed, by the name that people read, and why.
+type Failed = (&'static str, ApplyError);
+
+/// Puts a new container in the place of the old one, and returns its id. After a failure `begun` says what there is to be
+/// undone.
+pub(super) async fn replace(
+    executor: &Executor<'_>,
+    entry: &Entry,
+    begun: &mut Begun,
+    old: &Observed,
+    object: &ContainerObject,
+) -> Result<String, Failed> {
+    let (engine, report) = (executor.engine, executor.report);
+    let (key, name) = (begun.change.key.clone(), begun.change.name.clone());
+    let spare = begun.change.spare.clone().unwrap_or_else(|| spare_name(&name));
+    let change = begun.number;
+    let announce = |step| {
+        let record = Record::Step { change, step };
+        entry.write(&record).map_err(|error| ("the journal", error.into()))
+    };
+
+    announce(Step::Make)?;
+    let body = executor.body(&key, object, &carried(old, object));
+    let new = executor.make(&spare, &body).await.map_err(|error| ("creation", error))?;
+    begun.new = Some(new.clone());
+    let made = Record::Made { change, id: new.clone() };
+    entry.write(&made).map_err(|error| ("the journal", error.into()))?;
+    report.progress(Phase::Created, &name, "under a spare name");
+    check_mounts(executor, &new, &key, object).await.map_err(|error| ("reading back", error))?;
+
+    announce(Step::HoldDown)?;
+    let what = "setting the old restart policy aside";
+    engine.update(&old.id, &update::no_restart_body()).await.map_err(|error| (what, error.into()))?;
+    let held =
+        |shown: &Json| matches!(shown["HostConfig"]["RestartPolicy"]["Name"].as_str(), Some("no" | ""));
+    look(executor, &old.id, what, held).await?;
+
+    announce(Step::Stop)?;
+    let what = "stop of the old container";
+    engine.stop(&old.id, old.stop_grace()).await.map_err(|error| (what, error.into()))?;
+    look(executor, &old.id, what, |shown| shown["State"]["Running"] == json!(false)).await?;
+    report.progress(Phase::Stopped, &old.name, "");
+
+    announce(Step::SetAside)?;
+    let (what, aside) = ("renaming the old container", aside_name(old));
+    engine.rename(&old.id, &aside).await.map_err(|error| (what, error.into()))?;
+    look(executor, &old.id, what, |shown| shown["Name"] == json!(format!("/{aside}"))).await?;
+
+    announce(Step::PutIn)?;
+    let what = "renaming the new container";
+    engine.rename(&new, &name).await.map_err(|error| (what, error.into()))?;
+    look(executor, &new, what, |shown| shown["Name"] == json!(format!("/{name}"))).await?;
+
+    announce(Step::Start)?;
+    executor.bring_up(&new).await.map_err(|error| ("start", error))?;
+    report.progress(Phase::Started, &name, "");
+    Ok(new)
 }
 
-/// A recreation: until it is committed, the old container is still there.
-pub(super) struct Recreation<'a> {
-    executor: &'a Executor<'a>,
-    old: &'a Observed,
-    new: Option<String>,
-    stage: Stage,
+/// Looks whether a step was really made.
+async fn look(
+    executor: &Executor<'_>,
+    id: &str,
+    what: &'static str,
+    is_done: impl Fn(&Json) -> bool,
+) -> Result<(), Failed> {
+    let shown = executor.engine.container(id).await.map_err(|error| (what, error.into()))?;
+    if shown.as_ref().is_some_and(is_done) {
+        return Ok(());
+    }
+    Err((what, ApplyError::NotDone(format!("the container {}", id.get(..12).unwrap_or(id)))))
 }
 
-impl<'a> Recreation<'a> {
-    /// Nothing is done yet.
-    pub(super) fn of(executor: &'a Executor<'a>, old: &'a Observed) -> Self {
-        Self { executor, old, new: None, stage: Stage::Nothing }
-    }
-
-    /// The old container.
-    pub(super) fn old(&self) -> &'a Observed {
-        self.old
-    }
-
-    /// Puts a new container in the place of the old one, and returns its id.
-    pub(super) async fn run(
-        &mut self,
-        name: &str,
-        key: &str,
-        object: &ContainerObject,
-    ) -> Result<String, (&'static str, ApplyError)> {
-        let (executor, engine, old) = (self.executor, self.executor.engine, self.old);
-        let report = executor.report;
-        let body = executor.body(key, object, &self.carried(object));
-        let new = executor.make(&spare_name(name), &body).await.map_err(|error| ("creation", error))?;
-        self.new = Some(new.clone());
-        self.stage = Stage::NewMade;
-        report.progress(Phase::Created, name, "under a spare name");
-        self.check_mounts(&new, key, object).await.map_err(|error| ("reading back", error))?;
-
-        self.stage = Stage::OldStopping;
-        let off = serde_json::json!({ "RestartPolicy": { "Name": "no" } });
-        engine
-            .update(&old.id, &off)
-            .await
-            .map_err(|error| ("setting the old restart policy aside", error.into()))?;
-        engine
-            .stop(&old.id, old.stop_grace())
-            .await
-            .map_err(|error| ("stop of the old container", error.into()))?;
-        report.progress(Phase::Stopped, &old.name, "");
-        self.stage = Stage::OldAside;
-        engine
-            .rename(&old.id, &aside_name(old))
-            .await
-            .map_err(|error| ("renaming the old container", error.into()))?;
-        self.stage = Stage::NewIn;
-        engine.rename(&new, name).await.map_err(|error| ("renaming the new container", error.into()))?;
-        executor.bring_up(&new).await.map_err(|error| ("start", error))?;
-        report.progress(Phase::Started, name, "");
-
-        Ok(new)
-    }
-
-    /// The new container stands: the old one goes. One that cannot be removed is stopped, never restarts, and is ours.
-    pub(super) async fn commit(self) {
-        let old = self.old;
-        match self.executor.remove(&old.id).await {
-            Ok(()) => self.executor.report.progress(
-                Phase::Removed,
-                &old.name,
-                "the old container; its volumes stay",
-            ),
-            Err(error) => {
-                tracing::warn!(container = old.id, %error, "the old container could not be removed");
-            }
-        }
-    }
-
-    /// Anonymous volumes keep their data: the new container names them. Only those that are still wanted.
-    fn carried(&self, object: &ContainerObject) -> std::collections::BTreeMap<String, String> {
-        let wanted: Vec<String> = object
-            .desired
-            .get_field_by_name("mounts")
-            .iter()
-            .flat_map(|mounts| mounts.as_list().unwrap_or_default())
-            .filter_map(|mount| {
-                let mount = mount.as_message()?;
-                let unnamed = !mount.has_field_by_name("source");
-                let target = mount.get_field_by_name("target")?.as_str()?.to_owned();
-                unnamed.then_some(target)
-            })
-            .collect();
-        let carried = self.old.anonymous_volumes.iter().filter(|(target, _)| wanted.contains(target));
-        carried.map(|(target, name)| (target.clone(), name.clone())).collect()
-    }
-
-    /// What the engine holds of the mounts is known before the old container is touched: an engine that drops an option
-    /// there would show other data. What the old container's mounts read back in the same way is no news.
-    async fn check_mounts(&self, new: &str, key: &str, object: &ContainerObject) -> Result<(), ApplyError> {
-        let Executor { engine, host, state, module, .. } = self.executor;
-        let (_, residue) = read_back(engine, host, object, key, new).await?;
-        let known = state.module(module).containers.remove(key).unwrap_or_default().residue;
-        let is_known =
-            |change: &LeafChange| known.contains(&residue_of(change, &host.version.engine, state.hasher()));
-        let root = format!("containers.{key}.mounts");
-        let wrong: Vec<String> = residue
-            .iter()
-            .filter(|change| change.path.is_at_or_below(&root) && !is_known(change))
-            .map(|change| change.path.to_string())
-            .collect();
-        if wrong.is_empty() { Ok(()) } else { Err(ApplyError::NotDone(wrong.join(", "))) }
-    }
-
-    /// Puts the old container back in its place, not yet started. Every step is tried, whatever the others say; the first
-    /// error is returned.
-    pub(super) async fn put_back(&mut self) -> Result<(), EngineError> {
-        let (engine, old) = (self.executor.engine, self.old);
-        let mut done = Ok(());
-        if let Some(new) = self.new.take() {
-            done = done.and(self.executor.unmake(&new).await);
-        }
-        if self.stage >= Stage::OldAside {
-            let renamed = engine.rename(&old.id, &old.name).await;
-            // 400: it still has its name, for it was the renaming that failed.
-            done = done.and(renamed.or_else(|error| match error.status() {
-                Some(400) => Ok(()),
-                _ => Err(error),
-            }));
-        }
-        if self.stage >= Stage::OldStopping {
-            done = done.and(engine.update(&old.id, &update::restart_body(&old.spec)).await);
-        }
-        done
-    }
-
-    /// Starts the old container, if it ran and may have been stopped.
-    pub(super) async fn start_again(&self) -> Result<(), ApplyError> {
-        if self.stage >= Stage::OldStopping && self.old.running {
-            self.executor.start_seen(&self.old.id).await?;
-        }
-        Ok(())
-    }
+/// Anonymous volumes keep their data: the new container names them. Only those that are still wanted.
+fn carried(old: &Observed, object: &ContainerObject) -> BTreeMap<String, String> {
+    let wanted: Vec<String> = object
+        .desired
+        .get_field_by_name("mounts")
+        .iter()
+        .flat_map(|mounts| mounts.as_list().unwrap_or_default())
+        .filter_map(|mount| {
+            let mount = mount.as_message()?;
+            let unnamed = !mount.has_field_by_name("source");
+            let target = mount.get_field_by_name("target")?.as_str()?.to_owned();
+            unnamed.then_some(target)
+        })
+        .collect();
+    let carried = old.anonymous_volumes.iter().filter(|(target, _)| wanted.contains(target));
+    carried.map(|(target, name)| (target.clone(), name.clone())).collect()
 }
+
+/// What the engine holds of the mounts is known before the old container is touched: an engine that drops an option
+/// there would show other data. What the old container's mounts read back in the same way is no news.
+async fn check_mounts(
+    executor: &Executor<'_>,
+    new: &str,
+    key: &str,
+    object: &ContainerObject,
+) -> Result<(), ApplyError> {
+    let Executor { engine, host, state, module, .. } = executor;
+    let (_, residue) = read_back(engine, host, object, key, new).await?;
+    let known = state.module(module).containers.remove(key).unwrap_or_default().residue;
+    let is_known =
+        |change: &LeafChange| known.contains(&residue_of(change, &host.version.engine, state.hasher()));
+    let root = format!("containers.{key}.mounts");
+    let wrong: Vec<String> = residue
+        .iter()
+        .filter(|change| change.path.is_at_or_below(&root) && !is_known(change))
+        .map(|change| change.path.to_string())
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(ApplyError::NotDone(wrong.join(", "))) }
+}
+
+/// In the name of a container that waits aside, after the name that it had.
+pub(super) const ASIDE: &str = ".plumbline-old-";
 
 /// Where the new container waits. Never derived from an earlier spare name, so names do not grow.
-fn spare_name(name: &str) -> String {
+pub(super) fn spare_name(name: &str) -> String {
     format!("{name}.plumbline-new-{}", random())
 }
 
 /// Where a container waits that is in the way of another. Nobody else has it, whatever an earlier apply left behind.
 pub(super) fn aside_name(container: &Observed) -> String {
-    format!("{}.plumbline-old-{}", container.name, container.id.get(..12).unwrap_or_default())
+    format!("{}{ASIDE}{}", container.name, container.id.get(..12).unwrap_or_default())
 }
 
 fn random() -> String {

@@ -12,6 +12,7 @@ use plumbline::proto::v1::{
 use prost::Message as _;
 
 use super::execute::Executor;
+use super::recovery::recover;
 use super::{ApplyError, Detail, Gathered, Host, gather, module_result};
 use crate::engine::{Engine, EngineReader};
 use crate::state::State;
@@ -78,6 +79,9 @@ async fn run(
         return Err(ApplyError::OlderRevision { asked: request.revision, last });
     }
     let host = Host::ask(engine, installation).await?;
+    if let Some(recovered) = recover(engine, state, installation, spec.name()).await? {
+        report.progress(Phase::Recovered, "", &recovered.to_string());
+    }
     let recreate = request.recreate() == RecreatePolicy::Allow;
     let look = async || gather(engine.reader(), &state.memory(spec.name()), &host, spec).await;
     let (mut decisions, mut details) = decided(look().await?, recreate);

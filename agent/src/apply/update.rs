@@ -62,6 +62,11 @@ pub(super) fn restart_body(spec: &DynamicMessage) -> Json {
     update_body(spec, &["restart"])
 }
 
+/// The body that keeps an engine from starting a container by itself.
+pub(super) fn no_restart_body() -> Json {
+    serde_json::json!({ "RestartPolicy": { "Name": "no" } })
+}
+
 /// Brings the container to what is desired: name, networks, limits, in this order. After a failure the steps that were
 /// done are undone, the last first. Limits come last, for an engine does not take a limit away again; a call that changes
 /// them does all or nothing.

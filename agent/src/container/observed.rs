@@ -37,8 +37,6 @@ pub struct Observed {
     pub owner: Option<(String, String, String)>,
     /// The generated names of its anonymous volumes, by target. One that was carried over is named in its settings.
     pub anonymous_volumes: BTreeMap<String, String>,
-    /// The volumes that the engine made for this very container: no setting names them.
-    pub made_volumes: Vec<String>,
     /// Its settings in normal form.
     pub spec: DynamicMessage,
 }
@@ -89,15 +87,7 @@ pub fn observe(
     let labels = &inspect["Config"]["Labels"];
     let label = |name: &str| labels[name].as_str().map(str::to_owned);
     let owner = label(LABEL_INSTALLATION).zip(label(LABEL_MODULE)).zip(label(LABEL_CONTAINER));
-    let named = named_sources(&inspect["HostConfig"]);
-    let anonymous = inspect["Mounts"].as_array().into_iter().flatten().filter_map(|mount| {
-        let (name, target) = (mount["Name"].as_str()?, mount["Destination"].as_str()?);
-        is_generated_name(name).then(|| (binds::clean(target), name.to_owned()))
-    });
-    let anonymous: BTreeMap<String, String> = anonymous.collect();
-    let made = anonymous.values().filter(|name| !named.contains(&name.as_str()));
     Ok(Observed {
-        made_volumes: made.cloned().collect(),
         id: text(&inspect["Id"]),
         name: text(&inspect["Name"]).trim_start_matches('/').to_owned(),
         image_id: text(&inspect["Image"]),
@@ -106,9 +96,26 @@ pub fn observe(
         exit_code: inspect["State"]["ExitCode"].as_i64().unwrap_or_default(),
         started_at: text(&inspect["State"]["StartedAt"]),
         owner: owner.map(|((installation, module), container)| (installation, module, container)),
-        anonymous_volumes: anonymous,
+        anonymous_volumes: anonymous_volumes(inspect),
         spec: observe_spec(inspect, image, host_name, name_of)?,
     })
+}
+
+/// The generated names of volumes by the targets at which an inspect answer shows them.
+fn anonymous_volumes(inspect: &Json) -> BTreeMap<String, String> {
+    let mounts = inspect["Mounts"].as_array().into_iter().flatten();
+    let anonymous = mounts.filter_map(|mount| {
+        let (name, target) = (mount["Name"].as_str()?, mount["Destination"].as_str()?);
+        is_generated_name(name).then(|| (binds::clean(target), name.to_owned()))
+    });
+    anonymous.collect()
+}
+
+/// The volumes that the engine made for this very container: no setting names them.
+pub fn made_volumes(inspect: &Json) -> Vec<String> {
+    let named = named_sources(&inspect["HostConfig"]);
+    let anonymous = anonymous_volumes(inspect).into_values();
+    anonymous.filter(|name| !named.contains(&name.as_str())).collect()
 }
 
 /// What the settings name as the source of a mount.

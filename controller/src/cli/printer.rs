@@ -140,6 +140,7 @@ impl Printer {
             Phase::Verified => "verified",
             Phase::Removed => "removed",
             Phase::RolledBack => "rolled back",
+            Phase::Recovered => "recovered",
         };
         let detail =
             if progress.detail.is_empty() { String::new() } else { format!(" ({})", progress.detail) };

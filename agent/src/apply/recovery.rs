@@ -1,0 +1,221 @@
+//! Ending what an apply left when it was cut off: by a kill, a crash of the host, or an engine that went away.
+//!
+//! What was not committed is undone, what was committed is finished. Nothing here depends on how far the apply came: the
+//! engine is asked, and every step may have been made already, also by a recovery that was cut off itself.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::json;
+
+use super::ApplyError;
+use super::gather::read_desired;
+use super::recreate::{ASIDE, spare_name};
+use super::undo::{Begun, Owner, put_all_back, remove, start_seen};
+use super::update::restart_body;
+use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE};
+use crate::engine::Engine;
+use crate::journal::Record;
+use crate::state::{ContainerState, State};
+
+/// What was done about a module.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Containers that are back as they were, by their keys.
+    pub undone: Vec<String>,
+    /// Containers whose change was finished, by their keys.
+    pub finished: Vec<String>,
+}
+
+impl fmt::Display for Recovered {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an earlier apply was cut off")?;
+        for (keys, what) in [(&self.undone, "as before"), (&self.finished, "as applied")] {
+            if !keys.is_empty() {
+                write!(formatter, "; {what}: {}", keys.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A module's unfinished apply, as its journal tells it.
+#[derive(Debug, Default)]
+struct Unfinished {
+    begun: Vec<Begun>,
+    committed: Vec<(Begun, Option<ContainerState>)>,
+}
+
+impl Unfinished {
+    fn of(records: Vec<Record>) -> Self {
+        let mut found = Self::default();
+        for record in records {
+            match record {
+                Record::Begin(change) => {
+                    let number = found.begun.len() + found.committed.len();
+                    found.begun.push(Begun { number, change: *change, new: None });
+                }
+                Record::Made { change, id } => {
+                    if let Some(one) = found.begun.iter_mut().find(|one| one.number == change) {
+                        one.new = Some(id);
+                    }
+                }
+                Record::Committed(these) => {
+                    for (number, state) in these {
+                        let Some(at) = found.begun.iter().position(|one| one.number == number) else {
+                            continue;
+                        };
+                        found.committed.push((found.begun.remove(at), state));
+                    }
+                }
+                Record::Step { .. } => {}
+            }
+        }
+        found
+    }
+}
+
+/// Ends a module's unfinished apply, if there is one. `None`: there is none. After an error it is still unfinished, and
+/// may be tried again.
+pub async fn recover(
+    engine: &Engine,
+    state: &State,
+    installation: &str,
+    module: &str,
+) -> Result<Option<Recovered>, ApplyError> {
+    let journal = state.journal();
+    let Some(records) = journal.read(module)? else { return Ok(None) };
+    // A record that is missing is no proof; an engine that does not answer, is not either.
+    engine.ask_version().await?;
+    let owner = Owner { installation, module };
+    let Unfinished { begun, committed } = Unfinished::of(records);
+    let mut recovered = Recovered::default();
+    for (one, remembered) in committed {
+        finish(engine, state, module, &one, remembered).await?;
+        recovered.finished.push(one.change.key);
+    }
+    let (lost, begun) = partition(engine, begun).await?;
+    for one in lost {
+        keep_new(engine, &one).await?;
+        recovered.finished.push(one.change.key);
+    }
+    put_all_back(engine, owner, &begun).await?;
+    recovered.undone = begun.into_iter().map(|one| one.change.key).collect();
+    journal.entry(module).end()?;
+    Ok(Some(recovered))
+}
+
+/// A change that stands: it is remembered, the new container runs, the old one goes.
+async fn finish(
+    engine: &Engine,
+    state: &State,
+    module: &str,
+    one: &Begun,
+    remembered: Option<ContainerState>,
+) -> Result<(), ApplyError> {
+    let new = remembered.as_ref().map(|state| state.id.clone());
+    state.change(module, |module| module.committed(&one.change, remembered))?;
+    if let Some(new) = &new {
+        let Some(shown) = engine.container(new).await? else {
+            // Somebody took the new one away since. The old one may be all that there is.
+            return Ok(());
+        };
+        let never_again =
+            shown["State"]["ExitCode"] == json!(0) && shown["State"]["Status"] == json!("exited");
+        if shown["State"]["Running"] != json!(true) && !never_again {
+            start_seen(engine, new).await?;
+        }
+    }
+    if let Some(old) = &one.change.old
+        && new.as_ref() != Some(&old.id)
+    {
+        remove(engine, &old.id).await?;
+    }
+    Ok(())
+}
+
+/// Changes whose old container is gone, or never was, and those that can be undone. The journal may have lost the record
+/// that one was committed.
+async fn partition(engine: &Engine, begun: Vec<Begun>) -> Result<(Vec<Begun>, Vec<Begun>), ApplyError> {
+    let (mut lost, mut undoable) = (Vec::new(), Vec::new());
+    for one in begun {
+        let there = match &one.change.old {
+            Some(old) => engine.container(&old.id).await?.is_some(),
+            None => !was_started(engine, &one).await?,
+        };
+        if there { undoable.push(one) } else { lost.push(one) }
+    }
+    Ok((lost, undoable))
+}
+
+/// A container that was new and has run may hold data: it stays, and the next apply compares it.
+async fn was_started(engine: &Engine, one: &Begun) -> Result<bool, ApplyError> {
+    let Some(shown) = engine.container(one.new.as_deref().unwrap_or(&one.change.name)).await? else {
+        return Ok(false);
+    };
+    Ok(!shown["State"]["StartedAt"].as_str().unwrap_or_default().starts_with("0001"))
+}
+
+/// There is no old container to go back to: the new one gets its name, and runs.
+async fn keep_new(engine: &Engine, one: &Begun) -> Result<(), ApplyError> {
+    let Some(new) = &one.new else { return Ok(()) };
+    let Some(shown) = engine.container(new).await? else { return Ok(()) };
+    if shown["Name"] != json!(format!("/{}", one.change.name)) {
+        engine.rename(new, &one.change.name).await?;
+    }
+    if shown["State"]["Running"] != json!(true) {
+        start_seen(engine, new).await?;
+    }
+    Ok(())
+}
+
+/// The modules of this installation of which a container waits aside: their apply was cut off.
+pub async fn cut_off(engine: &Engine, installation: &str) -> Result<BTreeSet<String>, ApplyError> {
+    let mut modules = BTreeSet::new();
+    for id in engine.containers_with(&[(LABEL_INSTALLATION, installation)]).await? {
+        let shown = engine.container(&id).await?.unwrap_or_default();
+        if shown["Name"].as_str().is_some_and(|name| name.contains(ASIDE)) {
+            modules.extend(shown["Config"]["Labels"][LABEL_MODULE].as_str().map(str::to_owned));
+        }
+    }
+    Ok(modules)
+}
+
+/// Where the journal is lost: containers of a module that wait aside, stopped, while nothing runs in their place, get
+/// their names back and run. Nothing is removed. Returns their names.
+pub async fn recover_by_labels(
+    engine: &Engine,
+    state: &State,
+    installation: &str,
+    module: &str,
+) -> Result<Vec<String>, ApplyError> {
+    let mut back = Vec::new();
+    let labels = [(LABEL_INSTALLATION, installation), (LABEL_MODULE, module)];
+    for id in engine.containers_with(&labels).await? {
+        let shown = engine.container(&id).await?.unwrap_or_default();
+        let aside = shown["Name"].as_str().unwrap_or_default().trim_start_matches('/');
+        let Some((name, _)) = aside.split_once(ASIDE) else { continue };
+        let key = shown["Config"]["Labels"][LABEL_CONTAINER].as_str().unwrap_or_default();
+        if shown["State"]["Running"] == json!(true) {
+            continue;
+        }
+        if let Some(in_place) =
+            engine.container(name).await?.filter(|found| found["Name"] == json!(format!("/{name}")))
+        {
+            let labels = &in_place["Config"]["Labels"];
+            let is_new = labels[LABEL_MODULE] == module && labels[LABEL_CONTAINER] == key;
+            if in_place["State"]["Running"] == json!(true) || !is_new {
+                continue;
+            }
+            engine.rename(in_place["Id"].as_str().unwrap_or_default(), &spare_name(name)).await?;
+        }
+        engine.rename(&id, name).await?;
+        let remembered = state.module(module).containers.get(key).and_then(|one| read_desired(&one.desired));
+        if let Some(desired) = remembered {
+            engine.update(&id, &restart_body(&desired)).await?;
+        }
+        start_seen(engine, &id).await?;
+        back.push(name.to_owned());
+    }
+    Ok(back)
+}

@@ -1,0 +1,268 @@
+//! The containers that an apply makes, replaces and takes away, until it is known that they stand.
+//!
+//! Every change is journalled before it begins and before each of its steps. A container alone is committed as soon as its
+//! new one was read back. Containers that are bound to one another are replaced together or not at all: the old container
+//! of a guest can run only with the old one of its owner. What left the declaration goes when all the rest stands.
+
+use plumbline::plan::{Decision, Standing};
+use plumbline::proto::v1::Phase;
+
+use super::execute::{Executor, step};
+use super::recreate::{aside_name, replace, spare_name};
+use super::undo::{Begun, Owner, put_all_back, remove};
+use super::{ApplyError, ContainerObject, Detail, update};
+use crate::container::Observed;
+use crate::journal::{Change, Entry, Old, Record, Step};
+use crate::state::ContainerState;
+
+/// What can still be undone.
+pub(super) struct Transaction<'a> {
+    executor: &'a Executor<'a>,
+    decisions: &'a [(Decision, Detail)],
+    entry: Entry,
+    /// How many changes have begun.
+    begun: usize,
+    open: Vec<Open>,
+    /// Which objects, by their index, are as they were before.
+    back: Vec<usize>,
+    /// Something is left to be done that could not be done now.
+    unfinished: bool,
+}
+
+struct Open {
+    /// Of the object.
+    index: usize,
+    begun: Begun,
+    /// What is to be remembered of the new container, once it was read back.
+    verified: Option<ContainerState>,
+}
+
+impl<'a> Transaction<'a> {
+    pub(super) fn new(executor: &'a Executor<'a>, decisions: &'a [(Decision, Detail)]) -> Self {
+        let entry = executor.state.journal().entry(executor.module);
+        Self { executor, decisions, entry, begun: 0, open: Vec::new(), back: Vec::new(), unfinished: false }
+    }
+
+    fn owner(&self) -> Owner<'a> {
+        Owner { installation: &self.executor.host.installation, module: self.executor.module }
+    }
+
+    /// Writes down that a change begins.
+    fn begin(
+        &mut self,
+        index: usize,
+        spare: Option<String>,
+        old: Option<&Observed>,
+    ) -> Result<(), ApplyError> {
+        let facts = &self.decisions[index].0.facts;
+        let change = Change {
+            key: facts.key.clone(),
+            name: facts.engine_name.clone(),
+            spare,
+            old: old.map(as_old),
+            guests: old.map(|_| self.guests(&facts.key)).unwrap_or_default(),
+        };
+        self.entry.write(&Record::Begin(Box::new(change.clone())))?;
+        let begun = Begun { number: self.begun, change, new: None };
+        self.begun += 1;
+        self.open.push(Open { index, begun, verified: None });
+        Ok(())
+    }
+
+    /// Makes a container where there was none. If it does not come up, nothing is left of it.
+    pub(super) async fn create(
+        &mut self,
+        index: usize,
+        object: &ContainerObject,
+    ) -> Result<String, ApplyError> {
+        let executor = self.executor;
+        let name = self.decisions[index].0.facts.engine_name.clone();
+        self.begin(index, Some(name.clone()), None)?;
+        let at = self.open.len() - 1;
+        let (step, source) = match executor.create(&self.entry, &mut self.open[at].begun, object).await {
+            Ok(id) => return Ok(id),
+            Err(failed) => failed,
+        };
+        let left = "there was no container before and there is none now".to_owned();
+        Err(self.undone(&name, step, source, left).await)
+    }
+
+    /// Puts a new container in the place of the old one. If that fails, it and all that is open are as they were before.
+    pub(super) async fn recreate(
+        &mut self,
+        index: usize,
+        object: &ContainerObject,
+    ) -> Result<String, ApplyError> {
+        let executor = self.executor;
+        let name = self.decisions[index].0.facts.engine_name.clone();
+        let Some(old) = &object.observed else {
+            return Err(ApplyError::NotDone(format!("{name} does not exist, so it cannot be recreated")));
+        };
+        self.begin(index, Some(spare_name(&name)), Some(old))?;
+        let at = self.open.len() - 1;
+        let (step, source) = match replace(executor, &self.entry, &mut self.open[at].begun, old, object).await
+        {
+            Ok(id) => return Ok(id),
+            Err(failed) => failed,
+        };
+        let left = if old.running {
+            "the old container runs again, under its own name"
+        } else {
+            "the old container is as it was"
+        };
+        Err(self.undone(&name, step, source, left.to_owned()).await)
+    }
+
+    /// Undoes all that is open, and says what that means.
+    async fn undone(
+        &mut self,
+        name: &str,
+        step: &'static str,
+        source: ApplyError,
+        left: String,
+    ) -> ApplyError {
+        let failed = self.roll_back().await.err();
+        let left = match &failed {
+            None => left,
+            Some(error) => format!(
+                "putting back what was before failed, too: {error}; the agent goes on trying, see `docker ps -a`"
+            ),
+        };
+        let rolled_back = failed.is_none();
+        ApplyError::Step { object: name.to_owned(), step, source: Box::new(source), left, rolled_back }
+    }
+
+    /// Stops a container that left the declaration, so that not even an engine restart starts it again.
+    pub(super) async fn set_aside(&mut self, index: usize, old: &Observed) -> Result<(), ApplyError> {
+        let (engine, change) = (self.executor.engine, self.begun);
+        self.begin(index, None, Some(old))?;
+        let announce = |step| self.entry.write(&Record::Step { change, step });
+        announce(Step::SetAside)?;
+        step(&old.name, "renaming", engine.rename(&old.id, &aside_name(old)).await)?;
+        if old.removes_itself() {
+            // Stopped, it would be gone, with no way back.
+            return Ok(());
+        }
+        announce(Step::HoldDown)?;
+        let held = engine.update(&old.id, &update::no_restart_body()).await;
+        step(&old.name, "setting its restart policy aside", held)?;
+        announce(Step::Stop)?;
+        step(&old.name, "stop", engine.stop(&old.id, old.stop_grace()).await)?;
+        self.executor.report.progress(Phase::Stopped, &old.name, "it left the declaration");
+        Ok(())
+    }
+
+    /// The container with this index was read back: it is committed, unless others are bound to it.
+    pub(super) async fn verified(&mut self, index: usize, state: ContainerState) -> Result<(), ApplyError> {
+        let facts = &self.decisions[index].0.facts;
+        let is_bound = !facts.bound_to.is_empty()
+            || self.decisions.iter().any(|(other, _)| other.facts.bound_to.contains(&facts.key));
+        let Some(at) = self.open.iter().position(|open| open.index == index) else { return Ok(()) };
+        self.open[at].verified = Some(state);
+        if is_bound {
+            return Ok(());
+        }
+        let alone = self.open.remove(at);
+        self.commit_these(vec![alone]).await
+    }
+
+    /// All stands: what is old goes.
+    pub(super) async fn commit(&mut self) -> Result<(), ApplyError> {
+        let open = std::mem::take(&mut self.open);
+        self.commit_these(open).await?;
+        self.end()
+    }
+
+    async fn commit_these(&mut self, these: Vec<Open>) -> Result<(), ApplyError> {
+        if these.is_empty() {
+            return Ok(());
+        }
+        let stand = these.iter().map(|open| (open.begun.number, open.verified.clone())).collect();
+        self.entry.write(&Record::Committed(stand))?;
+        self.executor.state.change(self.executor.module, |module| {
+            for open in &these {
+                module.committed(&open.begun.change, open.verified.clone());
+            }
+        })?;
+        for open in these {
+            let Some(old) = &open.begun.change.old else { continue };
+            self.entry.write(&Record::Step { change: open.begun.number, step: Step::Remove })?;
+            let why = if open.verified.is_some() { "the old container" } else { "it left the declaration" };
+            match remove(self.executor.engine, &old.id).await {
+                Ok(()) => self.executor.report.progress(
+                    Phase::Removed,
+                    &old.name,
+                    &format!("{why}; its volumes stay"),
+                ),
+                Err(error) => {
+                    // It is stopped and never restarts.
+                    self.unfinished = true;
+                    tracing::warn!(container = old.id, %error, "a container could not be removed yet");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which objects, by their index, are as they were before.
+    pub(super) fn back(&self) -> &[usize] {
+        &self.back
+    }
+
+    /// Nothing is left to be done, or the journal stays for whoever recovers.
+    fn end(&mut self) -> Result<(), ApplyError> {
+        if !self.unfinished {
+            self.entry.end()?;
+        }
+        Ok(())
+    }
+
+    /// Undoes everything that is not committed. Every step is tried, whatever the others come to; the first error is
+    /// returned, and the journal stays.
+    pub(super) async fn roll_back(&mut self) -> Result<(), ApplyError> {
+        let open = std::mem::take(&mut self.open);
+        let begun: Vec<Begun> = open.iter().map(|open| open.begun.clone()).collect();
+        let done = put_all_back(self.executor.engine, self.owner(), &begun).await;
+        for open in &open {
+            let (name, left) = match &open.begun.change.old {
+                None => (&open.begun.change.name, "the new container was removed"),
+                Some(old) if old.running => (&old.name, "the old container runs again, under its own name"),
+                Some(old) => (&old.name, "the old container is as it was"),
+            };
+            if done.is_ok() {
+                self.executor.report.progress(Phase::RolledBack, name, left);
+                self.back.push(open.index);
+            }
+        }
+        self.unfinished |= done.is_err();
+        done.and(self.end())
+    }
+
+    /// The ids of the old containers that live with this one: they stop working when it is stopped.
+    fn guests(&self, key: &str) -> Vec<String> {
+        let (mut keys, mut guests) = (vec![key], Vec::new());
+        for (decision, detail) in self.decisions {
+            let facts = &decision.facts;
+            let is_bound = facts.bound_to.iter().any(|owner| keys.contains(&owner.as_str()));
+            if !is_bound || facts.standing != Standing::Ours {
+                continue;
+            }
+            keys.push(&facts.key);
+            if let Detail::Container(object) = detail {
+                let running = object.observed.as_ref().filter(|old| old.running);
+                guests.extend(running.map(|old| old.id.clone()));
+            }
+        }
+        guests
+    }
+}
+
+fn as_old(observed: &Observed) -> Old {
+    Old {
+        id: observed.id.clone(),
+        name: observed.name.clone(),
+        running: observed.running,
+        removes_itself: observed.removes_itself(),
+        restart: update::restart_body(&observed.spec),
+    }
+}

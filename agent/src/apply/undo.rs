@@ -1,0 +1,178 @@
+//! Putting back what was before, from what the engine shows now: the same for an apply that failed and for one that was
+//! cut off, and as often as it takes.
+
+use serde_json::{Value as Json, json};
+
+use super::ApplyError;
+use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, made_volumes};
+use crate::engine::{Engine, EngineError};
+use crate::journal::{Change, Old};
+
+const REMOVAL_TRIES: u32 = 3;
+const BETWEEN_TRIES: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Whose containers they are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner<'a> {
+    pub(super) installation: &'a str,
+    pub(super) module: &'a str,
+}
+
+/// A change that was begun and not committed.
+#[derive(Debug, Clone)]
+pub(super) struct Begun {
+    /// Its number in the journal.
+    pub(super) number: usize,
+    pub(super) change: Change,
+    /// The id of the new container, if it is known to be made.
+    pub(super) new: Option<String>,
+}
+
+/// Puts every old container back under its name and starts those that ran, the owners of a namespace before their guests.
+/// Every step is tried, whatever the others come to; the first error is returned. `begun` is in the order in which it was
+/// begun.
+pub(super) async fn put_all_back(
+    engine: &Engine,
+    owner: Owner<'_>,
+    begun: &[Begun],
+) -> Result<(), ApplyError> {
+    let mut done: Result<(), ApplyError> = Ok(());
+    for one in begun.iter().rev() {
+        done = done.and(put_back(engine, owner, one).await);
+    }
+    let mut restarted = Vec::new();
+    for old in begun.iter().filter_map(|one| one.change.old.as_ref()) {
+        match start_again(engine, old).await {
+            Ok(true) => restarted.push(old.id.as_str()),
+            Ok(false) => {}
+            Err(error) => done = done.and(Err(error)),
+        }
+    }
+    // They live in a namespace that ended when its owner was stopped.
+    let guests =
+        begun.iter().filter(|one| one.change.old.as_ref().is_some_and(|old| restarted.contains(&&*old.id)));
+    for guest in
+        guests.flat_map(|one| &one.change.guests).filter(|guest| !restarted.contains(&guest.as_str()))
+    {
+        done = done.and(restart(engine, guest).await);
+    }
+    done
+}
+
+/// Takes the new container away and gives the old one its name and its restart policy; not yet started.
+async fn put_back(engine: &Engine, owner: Owner<'_>, begun: &Begun) -> Result<(), ApplyError> {
+    let mut done: Result<(), ApplyError> = Ok(());
+    let old = begun.change.old.as_ref();
+    let shown = match old {
+        Some(old) => engine.container(&old.id).await?,
+        None => None,
+    };
+    if old.is_some() && shown.is_none() {
+        // Whatever is there is all that there is.
+        return Err(ApplyError::NotDone(format!("the container {} is gone", begun.change.name)));
+    }
+    for new in find_new(engine, owner, begun).await? {
+        done = done.and(unmake(engine, &new).await.map_err(ApplyError::from));
+    }
+    let (Some(old), Some(shown)) = (old, shown) else { return done };
+    if shown["Name"] != json!(format!("/{}", old.name)) {
+        done = done.and(engine.rename(&old.id, &old.name).await.map_err(ApplyError::from));
+    }
+    if !old.removes_itself && !has_policy(&shown, &old.restart) {
+        done = done.and(engine.update(&old.id, &old.restart).await.map_err(ApplyError::from));
+    }
+    done
+}
+
+/// What was made for this change: by its id, or, where that was never heard or written down, what has one of its names and
+/// this container's labels.
+async fn find_new(engine: &Engine, owner: Owner<'_>, begun: &Begun) -> Result<Vec<String>, EngineError> {
+    let Some(spare) = &begun.change.spare else { return Ok(Vec::new()) };
+    let old = begun.change.old.as_ref().map_or("", |old| old.id.as_str());
+    let mut found = Vec::new();
+    for name in begun.new.iter().chain([spare, &begun.change.name]) {
+        let Some(shown) = engine.container(name).await? else { continue };
+        let labels = &shown["Config"]["Labels"];
+        let is_ours = labels[LABEL_INSTALLATION] == owner.installation
+            && labels[LABEL_MODULE] == owner.module
+            && labels[LABEL_CONTAINER] == begun.change.key.as_str();
+        let id = shown["Id"].as_str().unwrap_or_default();
+        let is_named = shown["Name"] == json!(format!("/{name}")) || begun.new.as_deref() == Some(id);
+        if is_ours && is_named && id != old && !found.iter().any(|known| known == id) {
+            found.push(id.to_owned());
+        }
+    }
+    Ok(found)
+}
+
+fn has_policy(shown: &Json, restart: &Json) -> bool {
+    let shown = &shown["HostConfig"]["RestartPolicy"];
+    let wanted = &restart["RestartPolicy"];
+    let name =
+        |policy: &Json| policy["Name"].as_str().filter(|name| !name.is_empty()).unwrap_or("no").to_owned();
+    let count = |policy: &Json| policy["MaximumRetryCount"].as_i64().unwrap_or_default();
+    (name(shown), count(shown)) == (name(wanted), count(wanted))
+}
+
+/// Starts a container that ran, if it does not. True: it was started.
+async fn start_again(engine: &Engine, old: &Old) -> Result<bool, ApplyError> {
+    if !old.running {
+        return Ok(false);
+    }
+    let shown = engine.container(&old.id).await?.unwrap_or_default();
+    if shown["State"]["Running"] == json!(true) {
+        return Ok(false);
+    }
+    start_seen(engine, &old.id).await?;
+    Ok(true)
+}
+
+async fn restart(engine: &Engine, id: &str) -> Result<(), ApplyError> {
+    let Some(shown) = engine.container(id).await? else { return Ok(()) };
+    if shown["State"]["Running"] == json!(true) {
+        engine.stop(id, None).await?;
+    }
+    start_seen(engine, id).await
+}
+
+/// Starts a container that is known to work, and looks once whether it runs: the engine's word alone is none.
+pub(super) async fn start_seen(engine: &Engine, id: &str) -> Result<(), ApplyError> {
+    engine.start(id).await?;
+    let inspect = engine.container(id).await?.unwrap_or_default();
+    let state = &inspect["State"];
+    let exit_code = state["ExitCode"].as_i64().unwrap_or_default();
+    if state["Running"] == json!(true) || exit_code == 0 && state["Status"] == "exited" {
+        return Ok(());
+    }
+    let error = state["Error"].as_str().filter(|error| !error.is_empty()).map(str::to_owned);
+    Err(ApplyError::NotUp { exit_code, error, lines: engine.last_lines(id, 10).await.unwrap_or_default() })
+}
+
+/// Removes a container that was made a moment ago, and the volumes that the engine made with it, which hold nothing but
+/// the image's files. A volume that anybody named stays, whatever its name looks like.
+pub(super) async fn unmake(engine: &Engine, id: &str) -> Result<(), EngineError> {
+    let shown = engine.container(id).await?.unwrap_or_default();
+    remove(engine, id).await?;
+    for volume in made_volumes(&shown) {
+        let _ = engine.remove_volume(&volume).await;
+    }
+    Ok(())
+}
+
+/// Removes a container and none of its volumes, and does not give up at once: one that stays is in the way of the next
+/// apply.
+pub(super) async fn remove(engine: &Engine, id: &str) -> Result<(), EngineError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match engine.remove_container(id).await {
+            // It may have removed itself, or an unheard call did it.
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if tries < REMOVAL_TRIES => {
+                tracing::warn!(container = id, %error, "a container could not be removed yet");
+                tokio::time::sleep(BETWEEN_TRIES).await;
+            }
+            removed => return removed,
+        }
+    }
+}
