@@ -20,7 +20,7 @@ use super::printer::{Printer, Tense};
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// The registered module.
-    #[arg(required_unless_present_any = ["file", "files"], conflicts_with = "file")]
+    #[arg(conflicts_with = "file")]
     module: Option<String>,
     /// Plan the modules of this manifest instead, without registering them.
     #[arg(short = 'f', long)]
@@ -49,9 +49,13 @@ pub(super) fn recreate_policy(recreate: bool) -> RecreatePolicy {
 
 pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     options.live.check(options.file.as_deref())?;
-    let specs = match &options.file {
-        Some(path) => read_file(path)?.into_iter().map(Some).collect(),
-        None => vec![None],
+    let specs = match (&options.file, &options.module) {
+        (Some(path), _) => read_file(path)?.into_iter().map(Some).collect(),
+        (None, Some(_)) => vec![None],
+        (None, None) => {
+            let what = "name a registered module, or a manifest with -f MANIFEST";
+            return Err(CliError::Usage(what.to_owned()));
+        }
     };
     if options.live.is_asked_for() {
         let specs: Vec<ModuleSpec> = specs.into_iter().flatten().collect();
