@@ -248,8 +248,8 @@ fn the_help_has_each_option_under_its_heading() {
     let help = plumb(&["plan", "--help"]).ended(0).stdout;
     let heading = |option: &str| {
         let at = help.find(&format!(" {option}")).unwrap_or_else(|| panic!("{option} is not in {help}"));
-        let above = help[..at].lines().filter(|line| line.ends_with(':') && !line.starts_with(' '));
-        above.last().map(str::to_owned).unwrap_or_default()
+        let mut above = help[..at].lines().filter(|line| line.ends_with(':') && !line.starts_with(' '));
+        above.next_back().map(str::to_owned).unwrap_or_default()
     };
     for option in ["--file", "--revision", "--node", "--recreate", "--exit-code"] {
         assert_eq!(heading(option), "Options:", "{option}: {help}");
