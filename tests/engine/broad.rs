@@ -66,6 +66,7 @@ async fn a_module_that_declares_nearly_everything_is_created_once_and_at_rest() 
 /// What inspect says of it, given as text: nothing differs, with or without the image, networks and volumes.
 async fn pasted_it_is_at_rest_too(host: &Served, spec: &ModuleSpec) {
     let reader = host.site.engine.reader();
+    let api = reader.version().await.expect("the engine answers").api;
     let names = Names::of(spec);
     let (mut containers, mut others) = (Vec::new(), Vec::new());
     for name in names.containers.values() {
@@ -86,8 +87,8 @@ async fn pasted_it_is_at_rest_too(host: &Served, spec: &ModuleSpec) {
         let text = serde_json::to_vec(objects).expect("it was JSON");
         let pasted = Pasted::read(&[("inspect.json".to_owned(), text)]).expect("it is inspect's");
         let specs = std::slice::from_ref(spec);
-        let question = Question { specs, container: None, api: None, recreate: false };
-        let planned = plan(&pasted, question).await.expect("a plan").remove(0);
+        let question = Question { specs, containers: &[], api: Some(api), recreate: false };
+        let planned = plan(&pasted, question).await.expect("a plan").remove(0).response;
         for object in planned.result.expect("a plan has one").objects {
             let changes = object.diff.iter().flat_map(|diff| &diff.changes);
             let changes: Vec<&String> = changes.map(|change| &change.path_text).collect();

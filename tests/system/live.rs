@@ -4,23 +4,21 @@ use crate::harness::{Fleet, Said, docker, plumb};
 use crate::manifests::waiting;
 
 /// A folder and names of its own. No agent, and its controller is asked by nobody here.
-fn nothing() -> Fleet {
+pub(crate) fn nothing() -> Fleet {
     Fleet::of(0)
 }
 
 /// Writes what inspect says of these into a file, and returns its path.
-fn paste(host: &Fleet, file: &str, arguments: &[&str]) -> String {
+pub(crate) fn paste(host: &Fleet, file: &str, arguments: &[&str]) -> String {
     host.write(file, docker(arguments));
     host.path(file).display().to_string()
 }
 
-/// `plumb plan -f MANIFEST --live FILE ... --exit-code`, with no controller that it could ask.
-fn plan(host: &Fleet, manifest: &str, live: &[&str], more: &[&str]) -> Said {
+/// `plumb plan -f MANIFEST --exit-code --live FILE ...`, with no controller that it could ask.
+pub(crate) fn plan(host: &Fleet, manifest: &str, live: &[&str], more: &[&str]) -> Said {
     host.write("module.yaml", manifest);
     let file = host.path("module.yaml").display().to_string();
-    let live = live.iter().flat_map(|file| ["--live", file]);
-    let arguments: Vec<&str> = ["plan", "-f", &file, "--exit-code"].into_iter().chain(live).collect();
-    plumb(&[&arguments[..], more].concat())
+    plumb(&[&["plan", "-f", &file, "--exit-code", "--live"][..], live, more].concat())
 }
 
 /// The lines of a plan, without the one that says on what.
@@ -90,7 +88,9 @@ fn the_diff_is_the_agents_own_word_for_word() {
     let whole = ["inspect", &name, "plumbline/sample:1", &network, &volume];
     let file = paste(&fleet, "all.json", &whole);
     let said = plan(&fleet, &manifest("/tmp", &[]), &[&file], &[]).ended(0);
-    assert!(said.stderr.is_empty() && said.stdout.contains("everything is as declared"), "{said:?}");
+    assert!(said.stdout.contains(&format!("{module} against {file}: unchanged, everything is as declared")));
+    // All is there: one assumption is left.
+    assert!(said.stderr.starts_with("note: compared as for engine API ") && said.stderr.lines().count() == 1);
 
     for (changed, recreate) in [
         (manifest("/var/tmp", &[]), &[][..]),
@@ -111,33 +111,6 @@ fn the_diff_is_the_agents_own_word_for_word() {
         &network,
         &volume,
     ]);
-}
-
-#[test]
-fn a_container_of_plumb_up_is_told_by_its_labels_whatever_its_name_is() {
-    let host = nothing();
-    let (module, renamed) = (host.module("up"), host.module("renamed"));
-    let manifest = |source: &str| waiting(&module, &[&format!("mounts: ['{source}:/data:ro']")]);
-    host.write("module.yaml", manifest("/tmp"));
-    host.plumb(["up", "-f", "module.yaml", "--data-dir", "up"]).ended(0);
-    let file = paste(&host, "c.json", &["inspect", &format!("{module}-app")]);
-    let said = plan(&host, &manifest("/tmp"), &[&file], &[]).ended(0).says(&["everything is as declared"]);
-    assert!(!said.stderr.contains("label"), "{said:?}");
-    let change = "    ~ containers.app.mounts[/data].source: \"/tmp\" -> \"/var/tmp\"  [needs recreation]";
-    let offline = plan(&host, &manifest("/var/tmp"), &[&file], &[]).ended(2);
-    let refused = host.plumb(["up", "-f", "module.yaml", "--data-dir", "up"]).ended(3);
-    for said in [&offline, &refused] {
-        let changes: Vec<&str> = said.stdout.lines().filter(|line| line.contains("containers.")).collect();
-        assert_eq!(changes, [change], "{said:?}");
-    }
-    docker(&["rename", &format!("{module}-app"), &renamed]);
-    let file = paste(&host, "c.json", &["inspect", &renamed]);
-    plan(&host, &manifest("/tmp"), &[&file], &[])
-        .ended(2)
-        .says(&[&format!("~ containers.app.container_name: \"{renamed}\" -> \"{module}-app\"  [in place]")]);
-    // What left the declaration is removed by an apply: no error, and not passed over.
-    let left = plan(&host, &manifest("/tmp").replace("  app:", "  web:"), &[&file], &[]).ended(2);
-    left.says(&[&format!("container {renamed}: would be refused (needs removal)"), "web: would be refused"]);
 }
 
 #[test]
@@ -194,60 +167,6 @@ fn a_secret_is_shown_as_a_hash_that_no_second_run_repeats() {
 }
 
 #[test]
-fn who_is_who_is_found_asked_for_or_an_error_that_says_what_to_do() {
-    let host = nothing();
-    let module = host.module("who");
-    let (web, other) = (format!("{module}-web"), host.module("other"));
-    for name in [&web, &other] {
-        docker(&["run", "--detach", "--name", name, "plumbline/sample:1", "hold"]);
-    }
-    docker(&["stop", &web]);
-    let file = paste(&host, "c.json", &["inspect", &web, &other]);
-    let container = |key: &str| format!("  {key}:\n    image: plumbline/sample:1\n    command: [hold]\n");
-    let three = ["web", "db", "log"].map(container).concat();
-    let manifest = format!("name: {module}\ncontainers:\n{three}");
-    let said = plan(&host, &manifest, &[&file], &[]).ended(1);
-    let said = said.says(&[&format!("the container {other} ("), "--container KEY", "db, log"]);
-    assert!(said.stdout.is_empty(), "{said:?}");
-    let said = plan(&host, &manifest, &[&file], &["--container", "db"]).ended(2);
-    said.says(&[
-        &format!("container {module}-db: would be changed in place"),
-        &format!("~ containers.db.container_name: \"{other}\" -> \"{module}-db\"  [in place]"),
-        &format!("container {module}-log: would be created"),
-        &format!("-> not in {file}"),
-        &format!("container {web}: would be started"),
-    ]);
-    plan(&host, &manifest, &[&file], &["--container", "cache"])
-        .ended(1)
-        .says(&["declares no container cache"]);
-    plan(&host, &manifest, &[&file], &["--container", "web"]).ended(1).says(&["already, by its name"]);
-    // One of each is left.
-    let two = ["web", "db"].map(container).concat();
-    plan(&host, &format!("name: {module}\ncontainers:\n{two}"), &[&file], &[])
-        .ended(2)
-        .says(&[&format!("{other} is compared with db: no other is left")]);
-}
-
-#[test]
-fn a_shared_namespace_is_known_by_name_once_its_container_is_pasted_too() {
-    let host = nothing();
-    let module = host.module("ns");
-    let (guest, owner) = (format!("{module}-app"), host.module("owner"));
-    docker(&["run", "--detach", "--name", &owner, "plumbline/sample:1", "hold"]);
-    let mode = format!("container:{owner}");
-    docker(&["run", "--detach", "--name", &guest, "--network", &mode, "plumbline/sample:1", "hold"]);
-    let manifest = waiting(&module, &[&format!("network_mode: container:{owner}")]);
-    let alone = paste(&host, "guest.json", &["inspect", &guest]);
-    plan(&host, &manifest, &[&alone], &[]).ended(2).says(&[
-        "~ containers.app.network_mode: \"container:",
-        "which is not in",
-        "compared by its id",
-    ]);
-    let owner = paste(&host, "owner.json", &["inspect", &owner]);
-    plan(&host, &manifest, &[&alone, &owner], &[]).ended(0).says(&["everything is as declared"]);
-}
-
-#[test]
 fn standard_input_is_a_file_like_any_other() {
     let host = nothing();
     let module = host.module("stdin");
@@ -256,7 +175,7 @@ fn standard_input_is_a_file_like_any_other() {
     host.write("m.yaml", waiting(&module, &[]));
     let command = || host.command(["plan", "-f", "m.yaml", "--live", "-", "--exit-code"]);
     let said = Said::of(&mut command(), &docker(&["inspect", &name])).ended(0);
-    said.says(&[&format!("{module} against standard input: unchanged")]);
+    said.says(&[&format!("{module} against standard input, once adopted: unchanged")]);
     Said::of(&mut command(), "").ended(1).says(&["standard input is empty", "docker inspect CONTAINER"]);
 }
 
@@ -291,7 +210,9 @@ fn a_file_that_is_no_inspect_is_an_error_that_says_what_it_should_be() {
 fn options_that_ask_a_controller_do_not_go_with_it() {
     for (arguments, part) in [
         (&["plan", "web", "--live", "c.json"][..], "cannot be used with"),
-        (&["plan", "--live", "c.json"], "--file"),
+        (&["plan", "--live", "c.json"], "--live compares with a manifest: name it with -f MANIFEST"),
+        (&["plan", "--live", "c.json", "w.json"], "name it with -f MANIFEST"),
+        (&["plan"], "name a registered module, or a manifest with -f MANIFEST"),
         (&["plan", "-f", "m.yaml", "--live", "c.json", "--node", "host-1"], "cannot be used with"),
         (&["plan", "-f", "m.yaml", "--live", "c.json", "--revision", "2"], "cannot be used with"),
         (&["plan", "-f", "m.yaml", "--container", "db"], "--live"),
@@ -320,4 +241,21 @@ fn what_the_engine_is_too_old_for_is_refused_as_an_agent_would() {
     plan(&host, &manifest, &[&file], &["--engine-api", "1.43"])
         .ended(2)
         .says(&["refused (needs recreation)"]);
+}
+
+#[test]
+fn the_help_has_each_option_under_its_heading() {
+    let help = plumb(&["plan", "--help"]).ended(0).stdout;
+    let heading = |option: &str| {
+        let at = help.find(&format!(" {option}")).unwrap_or_else(|| panic!("{option} is not in {help}"));
+        let mut above = help[..at].lines().filter(|line| line.ends_with(':') && !line.starts_with(' '));
+        above.next_back().map(str::to_owned).unwrap_or_default()
+    };
+    for option in ["--file", "--revision", "--node", "--recreate", "--exit-code"] {
+        assert_eq!(heading(option), "Options:", "{option}: {help}");
+    }
+    for option in ["--live", "--container", "--engine-api"] {
+        assert_eq!(heading(option), "Without a controller:", "{option}: {help}");
+    }
+    assert_eq!(heading("--cert"), "Connection:", "{help}");
 }

@@ -6,6 +6,7 @@ mod grpcurl;
 mod harness;
 mod incident;
 mod live;
+mod live_who;
 mod losing;
 mod malformed;
 mod manifests;

@@ -64,12 +64,53 @@ pub enum PastedError {
         files: String,
     },
     /// `--container` names what is not declared.
-    #[error("the manifest declares no container {key} (it declares {})", .declared.join(", "))]
+    #[error("the manifest declares no container {key} (it declares {})", list_or_none(declared))]
     NoSuchKey {
         /// What was asked for.
         key: String,
         /// What could be.
         declared: Vec<String>,
+    },
+    /// `--container` names what was not pasted.
+    #[error("{files}: there is no container {name} in it (there is {})", list_or_none(found))]
+    NoSuchContainer {
+        /// What was asked for.
+        name: String,
+        /// All files.
+        files: String,
+        /// What could be.
+        found: Vec<String>,
+    },
+    /// `--container` says two things of one container.
+    #[error(
+        "--container {wish}: that key or that container stands in another --container, too: say each once"
+    )]
+    AskedTwice {
+        /// The second one.
+        wish: String,
+    },
+    /// `--container` could mean several.
+    #[error(
+        "--container {key}: {files} holds {}: say which, as --container {key}=NAME, or take the others out of the file",
+        .found.join(" and ")
+    )]
+    WhichContainer {
+        /// What was asked for.
+        key: String,
+        /// All files.
+        files: String,
+        /// What could be meant.
+        found: Vec<String>,
+    },
+    /// `--container` contradicts the labels.
+    #[error(
+        "--container {key}: {found} is known by its labels, and an agent goes by them: leave --container out"
+    )]
+    OtherLabels {
+        /// What was asked for.
+        key: String,
+        /// What was meant.
+        found: String,
     },
     /// `--container` names a key that several modules have.
     #[error(
@@ -106,7 +147,7 @@ pub enum PastedError {
     /// It is not known what a pasted container is to be compared with.
     #[error(
         "{files} holds {}, which the manifest does not declare by label or name: say which declared container it stands for with \
-         --container KEY (one of {}; one pasted container at a time), or take it out of the file",
+         --container KEY, or KEY=NAME for each of several (KEY is one of {}), or take it out of the file",
         .found.join(" and "),
         .declared.join(", ")
     )]
@@ -117,6 +158,18 @@ pub enum PastedError {
         found: Vec<String>,
         /// What it could be.
         declared: Vec<String>,
+    },
+    /// The manifest declares no container, and one was pasted that is not the module's.
+    #[error(
+        "{files} holds {}, and the manifest declares no container that it could be compared with: declare one, or take it out \
+         of the file",
+        .found.join(" and ")
+    )]
+    NothingDeclared {
+        /// All files.
+        files: String,
+        /// What has no counterpart.
+        found: Vec<String>,
     },
     /// An object is not what engines write. The value is left out: it may be a secret.
     #[error(
@@ -141,4 +194,8 @@ pub enum PastedError {
     /// Without random numbers secrets cannot be hidden.
     #[error("the system gives no random numbers, so secrets could not be hidden: nothing is shown")]
     NoRandomNumbers,
+}
+
+fn list_or_none(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

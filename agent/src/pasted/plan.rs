@@ -5,45 +5,64 @@ use std::collections::{BTreeMap, BTreeSet};
 use plumbline::catalogue::ApiVersion;
 use plumbline::diff::SecretHasher;
 use plumbline::order::mentioned;
-use plumbline::plan::{Decision, Standing, decide};
-use plumbline::proto::v1::{ModuleSpec, ObjectKind, PlanResponse};
+use plumbline::plan::{Decision, Facts, Standing, decide};
+use plumbline::proto::v1::{Action, Diff, ModuleSpec, ObjectKind, ObjectResult, PlanResponse};
 use ring::rand::SecureRandom as _;
 use serde_json::Value as Json;
 
 use super::answers::Answers;
-use super::pair::{Declared, Found, Why, pair};
-use super::unknown_image::not_told_apart;
+use super::notes::notes_on_compose;
+use super::pair::{Declared, Found, Sides, Why, pair};
+use super::references::{leave_out_unknown, shared_ids};
 use super::{Pasted, PastedError};
-use crate::apply::{ApplyError, Detail, Gathered, Host, gather, module_result};
+use crate::apply::{ApplyError, Host, gather, module_result};
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, Names};
 use crate::engine::Version;
 use crate::state::{ContainerState, Memory, ModuleState};
+
+/// Labels of Docker Compose, as its documentation names them.
+const COMPOSE_PROJECT: &str = "com.docker.compose.project";
+const COMPOSE_SERVICE: &str = "com.docker.compose.service";
 
 /// What is asked of pasted text.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// What is declared. All modules at once: a pasted container may be any one's.
     pub specs: &'a [ModuleSpec],
-    /// The key (`KEY` or `MODULE/KEY`) of the declared container that the otherwise unknown one stands for.
-    pub container: Option<&'a str>,
+    /// Which declared container stands for which pasted one, where neither labels nor names say so: `KEY=NAME`, or `KEY` for
+    /// the one that is otherwise unknown. A key can be written `MODULE/KEY`.
+    pub containers: &'a [String],
     /// The engine's API version; else the newest that fits what was pasted.
     pub api: Option<ApiVersion>,
     /// Containers may be recreated.
     pub recreate: bool,
 }
 
+/// The plan of a module, and under which conditions it holds.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// As an agent would answer.
+    pub response: PlanResponse,
+    /// A container that no label calls this module's was taken for adopted.
+    pub once_adopted: bool,
+    /// The keys of the declared containers that were not pasted, and so were not judged.
+    pub not_judged: Vec<String>,
+}
+
 /// The plan of every module, in the order given.
-pub async fn plan(pasted: &Pasted, question: Question<'_>) -> Result<Vec<PlanResponse>, PastedError> {
+pub async fn plan(pasted: &Pasted, question: Question<'_>) -> Result<Vec<Planned>, PastedError> {
+    let modules: Vec<&str> = question.specs.iter().map(ModuleSpec::name).collect();
     let declared: Vec<Declared> = question.specs.iter().flat_map(declared_of).collect();
     let found: Vec<Found> = found_in(pasted, question.specs);
-    let pairs = pair(&declared, &found, question.container, &pasted.files)?;
+    let sides = Sides { modules: &modules, declared: &declared, found: &found, files: &pasted.files };
+    let pairs = pair(sides, question.containers)?;
     let mut matched: BTreeMap<(String, String), Matched> = BTreeMap::new();
     for pair in pairs {
         let (one, found) = (&declared[pair.declared], &found[pair.found]);
         let matched_with = Matched {
             id: found.id.clone(),
             name: found.name.clone(),
-            is_owned: found.owner.is_some(),
+            owner: found.owner.clone(),
             why: pair.why,
         };
         matched.insert((one.module.clone(), one.key.clone()), matched_with);
@@ -56,7 +75,9 @@ pub async fn plan(pasted: &Pasted, question: Question<'_>) -> Result<Vec<PlanRes
             .filter(|((module, _), _)| module == spec.name())
             .map(|((_, key), matched)| (key.as_str(), matched))
             .collect();
-        let one = One { pasted, spec, matched, api: question.api.unwrap_or_else(|| pasted.api()) };
+        let is_api_assumed = question.api.is_none();
+        let api = question.api.unwrap_or_else(|| pasted.api());
+        let one = One { pasted, spec, matched, api, is_api_assumed };
         plans.push(one.plan(&hasher, question.recreate).await?);
     }
     Ok(plans)
@@ -88,6 +109,7 @@ fn found_in(pasted: &Pasted, specs: &[ModuleSpec]) -> Vec<Found> {
         Found {
             name: text(&container["Name"]).trim_start_matches('/').to_owned(),
             owner: label(LABEL_MODULE).zip(label(LABEL_CONTAINER)),
+            service: label(COMPOSE_PROJECT).zip(label(COMPOSE_SERVICE)),
             is_referred_to: referred_to.contains(id.as_str()),
             id,
         }
@@ -95,57 +117,80 @@ fn found_in(pasted: &Pasted, specs: &[ModuleSpec]) -> Vec<Found> {
     pasted.containers.iter().map(read).collect()
 }
 
-/// The ids of the containers whose namespaces this one shares.
-fn shared_ids(container: &Json) -> impl Iterator<Item = &str> {
-    let modes = ["NetworkMode", "IpcMode", "PidMode"].into_iter();
-    modes.filter_map(|mode| container["HostConfig"][mode].as_str()?.strip_prefix("container:"))
-}
-
 /// The counterpart of a declared container.
-struct Matched {
-    id: String,
-    name: String,
-    /// It bears the labels of a module.
-    is_owned: bool,
-    why: Why,
+pub(super) struct Matched {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// Module and key in its labels. Another module's is compared only if that was asked for.
+    pub(super) owner: Option<(String, String)>,
+    pub(super) why: Why,
 }
 
 /// One module.
-struct One<'a> {
-    pasted: &'a Pasted,
-    spec: &'a ModuleSpec,
+pub(super) struct One<'a> {
+    pub(super) pasted: &'a Pasted,
+    pub(super) spec: &'a ModuleSpec,
     /// By key.
-    matched: BTreeMap<&'a str, &'a Matched>,
-    api: ApiVersion,
+    pub(super) matched: BTreeMap<&'a str, &'a Matched>,
+    pub(super) api: ApiVersion,
+    /// Nobody said which version it is.
+    pub(super) is_api_assumed: bool,
 }
 
 impl One<'_> {
-    async fn plan(&self, hasher: &SecretHasher, recreate: bool) -> Result<PlanResponse, PastedError> {
+    async fn plan(&self, hasher: &SecretHasher, recreate: bool) -> Result<Planned, PastedError> {
         let memory = Memory { module: self.memory(), hasher: hasher.clone() };
         let host = self.host();
         let objects = gather(&self.answers(), &memory, &host, self.spec).await;
         let mut objects = objects.map_err(|error| self.failed(error))?;
         let mut notes = self.notes_on_pairs();
         notes.extend(self.notes_on_images(&objects)?);
-        notes.extend(self.notes_on_references(&host));
+        notes.extend(leave_out_unknown(self.pasted, &mut objects));
+        notes.extend(self.notes_on_the_host(&host));
         notes.extend(self.leave_out_what_is_not_there(&mut objects));
+        notes.extend(notes_on_compose(&objects));
         for object in &mut objects {
             // An image that was not pasted may be on the host all the same.
             object.facts.image_missing = false;
         }
-        let decisions = decide(objects.into_iter().map(|object| object.facts).collect(), recreate);
-        let mut result = module_result(self.spec, 0, &decisions, hasher);
-        for (object, decision) in result.objects.iter_mut().zip(&decisions) {
-            if is_absent_container(decision) {
-                let not_there = format!("not in {}", self.pasted.files);
-                object.detail = match object.detail.as_str() {
-                    "" => not_there,
-                    detail => format!("{not_there}; {detail}"),
-                };
-            }
-        }
+        let facts = objects.into_iter().map(|object| object.facts);
+        let (absent, judged): (Vec<Facts>, Vec<Facts>) = facts.partition(is_absent_container);
+        // What was not pasted is no reason to refuse or to recreate anything that was.
+        let absent: Vec<Decision> =
+            absent.into_iter().flat_map(|facts| decide(vec![facts], recreate)).collect();
+        let decisions = decide(judged, recreate);
+        let any = decisions.iter().any(|decision| decision.facts.kind == ObjectKind::Container);
+        let not_judged = absent.iter().map(|decision| decision.facts.key.clone()).filter(|_| any).collect();
+        let mut result = if any || absent.is_empty() {
+            module_result(self.spec, 0, &decisions, hasher)
+        } else {
+            // Nothing of it is there. That is not to be called equal.
+            module_result(self.spec, 0, &absent, hasher)
+        };
+        result.objects = module_result(self.spec, 0, &decisions, hasher).objects;
+        let absent = module_result(self.spec, 0, &absent, hasher).objects;
+        result.objects.extend(absent.into_iter().map(|object| self.not_there(object)));
+        let once_adopted = self.matched.values().any(|matched| !self.is_ours(matched));
         // Nothing that an apply could be bound to was seen: no token.
-        Ok(PlanResponse { result: Some(result), plan_token: String::new(), notes })
+        let response = PlanResponse { result: Some(result), plan_token: String::new(), notes };
+        Ok(Planned { response, once_adopted, not_judged })
+    }
+
+    /// A container that was not pasted: nothing of it was compared, so there is no diff to show.
+    fn not_there(&self, mut object: ObjectResult) -> ObjectResult {
+        let not_there = format!("not in {}", self.pasted.files);
+        if object.action() == Action::Created {
+            object.diff = Some(Diff::default());
+            object.detail = format!("{not_there}, so not compared");
+        } else {
+            object.detail = format!("{not_there}; {}", object.detail);
+        }
+        object
+    }
+
+    /// Its labels say so.
+    pub(super) fn is_ours(&self, matched: &Matched) -> bool {
+        matched.owner.as_ref().is_some_and(|(module, _)| module == self.spec.name())
     }
 
     /// What an agent that had adopted the counterparts would remember: whose they are, and nothing of what was desired.
@@ -181,7 +226,7 @@ impl One<'_> {
 
     /// In the host's network a container is named like the host, unless it says otherwise: so the host's name is that of
     /// such a container whose declaration is silent. With the container's name.
-    fn host_name(&self) -> Option<(&str, &str)> {
+    pub(super) fn host_name(&self) -> Option<(&str, &str)> {
         self.matched.iter().find_map(|(key, matched)| {
             let container = self.pasted.find_container(&matched.id)?;
             let is_silent = self.spec.containers.get(*key)?.hostname.is_none();
@@ -191,113 +236,7 @@ impl One<'_> {
         })
     }
 
-    fn notes_on_pairs(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        for (key, matched) in &self.matched {
-            let name = &matched.name;
-            if matched.why == Why::OnlyOne {
-                notes.push(format!("{name} is compared with {key}: no other is left on either side"));
-            }
-            if !matched.is_owned {
-                notes.push(format!(
-                    "{name} bears no label of Plumbline: an apply touches it only once it is adopted (`plumb take`)"
-                ));
-            }
-        }
-        notes
-    }
-
-    /// What is not known for want of an image, in one note for each way of not knowing.
-    fn notes_on_images(&self, objects: &[Gathered]) -> Result<Vec<String>, PastedError> {
-        let (mut assumed, mut by_name) = (Vec::new(), Vec::new());
-        let mut images = BTreeSet::new();
-        for object in objects {
-            let Detail::Container(container) = &object.detail else { continue };
-            let (None, Some(observed)) = (&container.image_id, &container.observed) else { continue };
-            images.insert(container.image.as_str());
-            let key = &object.facts.key;
-            if self.pasted.find_image(&observed.image_id).is_some() {
-                by_name.push(key.clone());
-                continue;
-            }
-            let Some(inspect) = self.pasted.find_container(&observed.id) else { continue };
-            let fields = not_told_apart(&container.declared, inspect, self.api)
-                .map_err(|error| self.failed(error.into()))?;
-            assumed.push(format!("{key}: {}", counted(&fields)));
-        }
-        let complete = format!(
-            "for a whole comparison add `docker image inspect {}`",
-            images.into_iter().collect::<Vec<_>>().join(" ")
-        );
-        let mut notes = Vec::new();
-        if !assumed.is_empty() {
-            notes.push(format!(
-                "without the image in {} what nobody declares and the image may have brought was not compared ({}), and the \
-                 image itself only by its name; {complete}",
-                self.pasted.files,
-                assumed.join("; ")
-            ));
-        }
-        if !by_name.is_empty() {
-            notes.push(format!(
-                "the declared image of {} is not in {}: it was compared by its name only, with the defaults of the image that \
-                 runs; {complete}",
-                by_name.join(", "),
-                self.pasted.files
-            ));
-        }
-        Ok(notes)
-    }
-
-    fn notes_on_references(&self, host: &Host) -> Vec<String> {
-        let mut notes = Vec::new();
-        for matched in self.matched.values() {
-            let ids = self.pasted.find_container(&matched.id).into_iter().flat_map(shared_ids);
-            let unknown: BTreeSet<&str> = ids.filter(|id| self.pasted.find_container(id).is_none()).collect();
-            for id in unknown {
-                let id = id.get(..12).unwrap_or(id);
-                notes.push(format!(
-                    "{} shares a namespace with the container {id}, which is not in {}: it was compared by its id, as the name \
-                     is not known; add `docker inspect {id}`",
-                    matched.name, self.pasted.files
-                ));
-            }
-        }
-        if let Some((container, _)) = self.host_name() {
-            notes.push(format!(
-                "{container} is in the host's network: {} was taken for the host's own name, which is not known",
-                host.host_name
-            ));
-        }
-        notes
-    }
-
-    /// Networks and volumes stand in no container's inspect: that they were not pasted does not mean that they are missing.
-    fn leave_out_what_is_not_there(&self, objects: &mut Vec<Gathered>) -> Option<String> {
-        let mut names = Vec::new();
-        objects.retain(|object| {
-            let facts = &object.facts;
-            let word = match facts.kind {
-                ObjectKind::Network => "network",
-                ObjectKind::Volume => "volume",
-                ObjectKind::Container | ObjectKind::Unspecified => return true,
-            };
-            let is_there = !matches!(facts.standing, Standing::Absent | Standing::ExternalMissing);
-            if !is_there {
-                names.push(format!("{word} {}", facts.engine_name));
-            }
-            is_there
-        });
-        (!names.is_empty()).then(|| {
-            format!(
-                "not compared, for they are not in {}: {} (`docker network inspect`, `docker volume inspect`)",
-                self.pasted.files,
-                names.join(", ")
-            )
-        })
-    }
-
-    fn failed(&self, error: ApplyError) -> PastedError {
+    pub(super) fn failed(&self, error: ApplyError) -> PastedError {
         match error {
             ApplyError::Form(form) => PastedError::Unreadable {
                 files: self.pasted.files.clone(),
@@ -308,21 +247,6 @@ impl One<'_> {
         }
     }
 }
-
-fn is_absent_container(decision: &Decision) -> bool {
-    decision.facts.kind == ObjectKind::Container && decision.facts.standing == Standing::Absent
-}
-
-/// `3 values: command, environment 2`.
-fn counted(fields: &BTreeMap<String, usize>) -> String {
-    let all: usize = fields.values().sum();
-    if all == 0 {
-        return "nothing".to_owned();
-    }
-    let word = if all == 1 { "value" } else { "values" };
-    let fields: Vec<String> = fields
-        .iter()
-        .map(|(field, count)| if *count == 1 { field.clone() } else { format!("{field} {count}") })
-        .collect();
-    format!("{all} {word}: {}", fields.join(", "))
+fn is_absent_container(facts: &Facts) -> bool {
+    facts.kind == ObjectKind::Container && facts.standing == Standing::Absent
 }

@@ -2,7 +2,6 @@ use plumbline::manifest::{Source, read};
 use plumbline::proto::v1::{ModuleSpec, PlanResponse};
 use serde_json::{Value as Json, json};
 
-use super::pair::{Declared, Found, Why, pair};
 use super::*;
 
 const ID: &str = "0123456789ab0123456789ab0123456789ab0123456789ab0123456789ab0123";
@@ -41,7 +40,12 @@ fn pasted(objects: &[Json]) -> Pasted {
 }
 
 async fn planned(objects: &[Json], spec: ModuleSpec) -> PlanResponse {
-    let question = Question { specs: &[spec], container: None, api: None, recreate: false };
+    answered(objects, &spec).await.response
+}
+
+async fn answered(objects: &[Json], spec: &ModuleSpec) -> Planned {
+    let specs = std::slice::from_ref(spec);
+    let question = Question { specs, containers: &[], api: None, recreate: false };
     plan(&pasted(objects), question).await.expect("it can be compared").remove(0)
 }
 
@@ -51,6 +55,9 @@ fn paths(plan: &PlanResponse) -> Vec<&str> {
     let changes = objects.iter().filter_map(|object| object.diff.as_ref()).flat_map(|diff| &diff.changes);
     changes.map(|change| change.path_text.trim_start_matches("containers.a.")).collect()
 }
+
+/// The note where the image brings nothing that could not be told apart.
+const ONLY_THE_IMAGE: &str = "without the image in i.json the image itself was compared by its name only;";
 
 /// The module's lines, settings of the container, what differs, and what the note says of the rest.
 #[tokio::test]
@@ -69,7 +76,7 @@ async fn without_its_image_only_what_is_declared_is_compared_and_the_rest_is_cou
     let nothing = json!({});
     let mut wrong = Vec::new();
     for (lines, settings, expected, note) in [
-        ("", &nothing, &[][..], "(a: nothing)"),
+        ("", &nothing, &[][..], ONLY_THE_IMAGE),
         ("", &env, &[], "(a: 2 values: environment 2)"),
         ("environment: {A: '1'}", &env, &[], "(a: 1 value: environment)"),
         ("environment: {A: '2'}", &env, &["environment[A]"], "(a: 1 value: environment)"),
@@ -83,24 +90,24 @@ async fn without_its_image_only_what_is_declared_is_compared_and_the_rest_is_cou
         ("", &run, &[], "(a: 2 values: command, user)"),
         ("command: [walk]", &run, &["command"], "(a: 1 value: user)"),
         ("user: you", &run, &["user"], "(a: 1 value: command)"),
-        ("user: you", &nothing, &["user"], "(a: nothing)"),
+        ("user: you", &nothing, &["user"], ONLY_THE_IMAGE),
         // A declared entrypoint drops the command, whatever the image is.
-        ("entrypoint: [e]", &entry, &["command"], "(a: nothing)"),
+        ("entrypoint: [e]", &entry, &["command"], ONLY_THE_IMAGE),
         ("entrypoint: []", &entry, &["entrypoint"], "(a: 1 value: command)"),
         ("entrypoint: []", &run, &[], "(a: 2 values: command, user)"),
         ("healthcheck: {retries: 3}", &health, &["healthcheck.retries"], "(a: 1 value: healthcheck)"),
         ("healthcheck: {test: [NONE]}", &health, &["healthcheck.test"], "(a: 1 value: healthcheck)"),
-        ("healthcheck: {test: [NONE]}", &off, &[], "(a: nothing)"),
+        ("healthcheck: {test: [NONE]}", &off, &[], ONLY_THE_IMAGE),
         ("", &exposed, &[], "(a: 1 value: expose)"),
-        ("expose: ['80']", &exposed, &[], "(a: nothing)"),
+        ("expose: ['80']", &exposed, &[], ONLY_THE_IMAGE),
         ("expose: ['81']", &exposed, &["expose"], "(a: 1 value: expose)"),
         // The engine exposes what is published: no trace of the image.
-        ("", &published, &["ports[80/tcp].target", "ports[80/tcp].published"], "(a: nothing)"),
+        ("", &published, &["ports[80/tcp].target", "ports[80/tcp].published"], ONLY_THE_IMAGE),
         ("", &volume, &[], "(a: 1 value: mounts)"),
-        ("mounts: [/v]", &volume, &[], "(a: nothing)"),
+        ("mounts: [/v]", &volume, &[], ONLY_THE_IMAGE),
         // What no image can bring is compared as ever.
-        ("", &bind, &["mounts[/v].type", "mounts[/v].source", "mounts[/v].target"], "(a: nothing)"),
-        ("", &dns, &["dns"], "(a: nothing)"),
+        ("", &bind, &["mounts[/v].type", "mounts[/v].source", "mounts[/v].target"], ONLY_THE_IMAGE),
+        ("", &dns, &["dns"], ONLY_THE_IMAGE),
         // The image itself is compared by its name.
         ("image: docker.io/library/app:1", &env, &[], "docker image inspect docker.io/library/app:1"),
         ("image: app:2", &env, &["image"], "docker image inspect app:2"),
@@ -134,20 +141,172 @@ async fn with_its_image_everything_is_compared() {
     assert!(plan.notes.iter().any(|note| note.contains("by its name only")), "{:?}", plan.notes);
 }
 
+/// The declared mode, the observed one, whether the other container is pasted, what differs, and the note.
 #[tokio::test]
-async fn a_namespace_is_named_only_if_its_container_is_there_too() {
+async fn a_namespace_of_a_container_that_was_not_pasted_is_left_out_and_counted() {
     let other = "ab".repeat(32);
-    let mode = format!("container:{other}");
-    let guest = container(&json!({ "HostConfig": { "NetworkMode": mode }, "Config": { "Hostname": "h" } }));
-    let lines = "network_mode: container:vpn";
-    let alone = planned(std::slice::from_ref(&guest), spec(lines)).await;
-    assert_eq!(paths(&alone), ["network_mode"]);
-    assert!(alone.notes.iter().any(|note| note.contains("compared by its id")), "{:?}", alone.notes);
-
+    let (mode, third) = (format!("container:{other}"), "cd".repeat(32));
     let vpn = container(&json!({ "Id": other, "Name": "/vpn" }));
-    let together = planned(&[guest, vpn], spec(lines)).await;
+    let log = container(&json!({ "Id": third, "Name": "/log" }));
+    let by_id = format!("container:{third}");
+    let note =
+        Some("a was not compared where it names a container by an id that is not in i.json (1 value: ");
+    let mut wrong = Vec::new();
+    for (declared, observed, also, differs, said) in [
+        ("container:vpn", &*mode, None, false, note),
+        ("container:vpn", &mode, Some(&vpn), false, None),
+        ("container:log", &mode, Some(&vpn), true, None),
+        // The declared one is there, under another id; a whole id is another one; and what is no container's is known.
+        ("container:log", &mode, Some(&log), true, None),
+        (&by_id, &mode, None, true, None),
+        ("host", &mode, None, true, None),
+        ("container:vpn", "host", None, true, None),
+    ] {
+        for (field, member) in [("network_mode", "NetworkMode"), ("ipc", "IpcMode"), ("pid", "PidMode")] {
+            let mut settings = json!({ "HostConfig": { member: observed }, "Config": { "Hostname": "h" } });
+            if observed == "host" {
+                settings["NetworkSettings"]["Networks"]["host"] = json!({ "DNSNames": null });
+            }
+            let objects: Vec<Json> = std::iter::once(container(&settings)).chain(also.cloned()).collect();
+            let plan = planned(&objects, spec(&format!("{field}: {declared}"))).await;
+            let is_said = plan.notes.iter().any(|one| one.contains("by an id"));
+            let names_it =
+                said.is_none_or(|said| plan.notes.iter().any(|one| one.contains(&format!("{said}{field})"))));
+            if paths(&plan).contains(&field) != differs || is_said != said.is_some() || !names_it {
+                wrong.push(format!("{field} {declared} {observed}: {:?} {:?}", paths(&plan), plan.notes));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn a_link_declared_by_an_id_is_left_out_while_its_container_is_not_pasted() {
+    let other = "ab".repeat(32);
+    let linked = container(&json!({ "HostConfig": { "Links": ["/db:/m-a/d"] } }));
+    let lines = format!("links: ['{other}:d']");
+    let alone = planned(std::slice::from_ref(&linked), spec(&lines)).await;
+    assert_eq!(paths(&alone), [""; 0]);
+    assert!(alone.notes.iter().any(|note| note.contains("1 value: links")), "{:?}", alone.notes);
+    let db = container(&json!({ "Id": other, "Name": "/db" }));
+    let together = planned(&[linked.clone(), db], spec(&lines)).await;
     assert_eq!(paths(&together), [""; 0]);
-    assert!(!together.notes.iter().any(|note| note.contains("compared by its id")), "{:?}", together.notes);
+    assert!(!together.notes.iter().any(|note| note.contains("links")), "{:?}", together.notes);
+    // A name is a name.
+    assert_eq!(paths(&planned(&[linked], spec("links: ['web:d']")).await), ["links"]);
+}
+
+/// A module with the containers `a` and `b`, of which `a` has these lines.
+fn two(lines: &str) -> ModuleSpec {
+    let mut two = spec(lines);
+    let b = spec("").containers.remove("a").expect("it is there");
+    two.containers.insert("b".to_owned(), b);
+    two
+}
+
+#[tokio::test]
+async fn what_was_not_pasted_is_named_and_no_part_of_the_decision() {
+    use plumbline::proto::v1::{Action, RefusalReason};
+    // `a` lives in the namespace of `b`, which is not there: that recreates nothing.
+    let guest = json!({ "HostConfig": { "NetworkMode": format!("container:{}", "ab".repeat(32)) } });
+    for (lines, settings, action) in [
+        ("", json!({}), Action::Unchanged),
+        ("network_mode: container:b", guest, Action::Unchanged),
+        ("mem_limit: 64m", json!({}), Action::Updated),
+        ("init: true", json!({}), Action::Refused),
+    ] {
+        let planned = answered(&[container(&settings)], &two(lines)).await;
+        let result = planned.response.result.expect("a plan has one");
+        assert_eq!(
+            (result.action(), planned.not_judged.as_slice()),
+            (action, &["b".to_owned()][..]),
+            "{lines}"
+        );
+        let [a, b] = result.objects.as_slice() else { panic!("{:?}", result.objects) };
+        assert_eq!((a.key.as_str(), a.action()), ("a", action), "{lines}");
+        assert_eq!((b.key.as_str(), b.action()), ("b", Action::Created), "{lines}");
+        assert_eq!(
+            (b.reason(), b.detail.as_str()),
+            (RefusalReason::Unspecified, "not in i.json, so not compared")
+        );
+        assert!(b.diff.as_ref().is_some_and(|diff| diff.changes.is_empty()));
+    }
+    // Of a module that is not there at all nothing is called equal.
+    let (here, mut elsewhere) = (spec(""), spec(""));
+    elsewhere.name = Some("n".to_owned());
+    let question = Question { specs: &[here, elsewhere], containers: &[], api: None, recreate: false };
+    let plans = plan(&pasted(&[container(&json!({}))]), question).await.expect("it can be compared");
+    let actions = plans.iter().map(|plan| plan.response.result.as_ref().expect("a plan has one").action());
+    assert_eq!(actions.collect::<Vec<_>>(), [Action::Unchanged, Action::Created]);
+    assert!(plans.iter().all(|plan| plan.not_judged.is_empty()));
+}
+
+#[tokio::test]
+async fn what_bears_no_label_of_the_module_is_compared_as_if_it_were_adopted() {
+    let labels = |module: &str| {
+        json!({ "Config": { "Labels": { "dev.plumbline.module": module, "dev.plumbline.container": "a",
+            "dev.plumbline.installation": "i" } } })
+    };
+    for (settings, wishes, part) in [
+        (json!({}), &[][..], Some("m-a bears no label of Plumbline: it is compared as if it were adopted")),
+        (
+            labels("z"),
+            &["a".to_owned()],
+            Some("m-a bears the labels of container a of module z: it is compared"),
+        ),
+        (labels("m"), &[], None),
+    ] {
+        let specs = [spec("")];
+        let question = Question { specs: &specs, containers: wishes, api: None, recreate: false };
+        let planned =
+            plan(&pasted(&[container(&settings)]), question).await.expect("it can be compared").remove(0);
+        let notes = planned.response.notes;
+        assert_eq!(planned.once_adopted, part.is_some(), "{notes:?}");
+        assert_eq!(notes.iter().any(|note| note.contains("adopted")), part.is_some(), "{notes:?}");
+        assert!(part.is_none_or(|part| notes.iter().any(|note| note.starts_with(part))), "{notes:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_api_version_is_said_unless_it_was_asked_for() {
+    use plumbline::catalogue::ApiVersion;
+    let specs = [spec("")];
+    let old = container(&json!({ "NetworkSettings": { "Networks": { "bridge": {} } } }));
+    for (object, api, said) in [
+        (container(&json!({})), None, Some(ApiVersion::NEWEST)),
+        (old, None, Some(ApiVersion { major: 1, minor: 43 })),
+        (container(&json!({})), Some(ApiVersion::OLDEST), None),
+    ] {
+        let question = Question { specs: &specs, containers: &[], api, recreate: false };
+        let notes =
+            plan(&pasted(&[object]), question).await.expect("it can be compared").remove(0).response.notes;
+        let expected = said.map(|api| format!("compared as for engine API {api}; --engine-api says another"));
+        assert_eq!(notes.iter().find(|note| note.contains("API")), expected.as_ref());
+    }
+}
+
+#[tokio::test]
+async fn without_any_declared_container_those_of_the_module_are_left_over() {
+    use plumbline::proto::v1::{Action, RefusalReason};
+    let mut none = spec("");
+    none.containers.clear();
+    let labels = json!({ "Config": { "Labels": { "dev.plumbline.module": "m", "dev.plumbline.container": "a",
+        "dev.plumbline.installation": "i" } } });
+    let result = planned(&[container(&labels)], none.clone()).await.result.expect("a plan has one");
+    assert_eq!(result.objects.len(), 1);
+    assert_eq!((result.action(), result.objects[0].reason()), (Action::Refused, RefusalReason::NeedsRemoval));
+    let specs = [none];
+    for (containers, part) in [
+        (
+            &[][..],
+            "i.json holds the container m-a (0123456789ab), and the manifest declares no container that",
+        ),
+        (&["job".to_owned()], "the manifest declares no container job (it declares none)"),
+    ] {
+        let question = Question { specs: &specs, containers, api: None, recreate: false };
+        let error = plan(&pasted(&[container(&json!({}))]), question).await.expect_err("nothing is declared");
+        assert!(error.to_string().starts_with(part), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -201,67 +360,5 @@ fn what_is_no_inspect_is_named() {
     for text in [one.clone(), format!("[{one}]"), format!("[{one}]\n[{one}]"), format!("\u{feff}{one}")] {
         let read = Pasted::read(&[("i.json".to_owned(), text.into_bytes())]).expect("it is");
         assert_eq!(read.containers.len(), 1);
-    }
-}
-
-/// `module/key=name`.
-fn declared(text: &str) -> Declared {
-    let (owner, name) = text.split_once('=').expect("a name");
-    let (module, key) = owner.split_once('/').expect("a key");
-    Declared { module: module.to_owned(), key: key.to_owned(), name: name.to_owned() }
-}
-
-/// `name`, `name=module/key` with labels, `*name` if others refer to it.
-fn found(text: &str) -> Found {
-    let (name, owner) = text.split_once('=').map_or((text, None), |(name, owner)| (name, Some(owner)));
-    let owner = owner.and_then(|owner| owner.split_once('/'));
-    Found {
-        id: name.to_owned(),
-        name: name.trim_start_matches('*').to_owned(),
-        owner: owner.map(|(module, key)| (module.to_owned(), key.to_owned())),
-        is_referred_to: name.starts_with('*'),
-    }
-}
-
-/// What is pasted, the wish, and the pairs or a part of the error. Declared are m/a (m-a), m/b (m-b), and n/a (n-a).
-#[test]
-fn containers_are_paired_by_labels_then_by_name_then_by_wish_or_as_the_last_of_each() {
-    use Why::{Asked, Labels, Name, OnlyOne};
-    let three = ["m/a=m-a", "m/b=m-b", "n/a=n-a"].map(declared);
-    for (pasted, wish, expected) in [
-        (&["m-a"][..], None, Ok(&[(0, 0, Name)][..])),
-        (&["old=m/b", "m-a"], None, Ok(&[(1, 0, Labels), (0, 1, Name)])),
-        // Labels are stronger than a name, and who only has the name is seen as its holder.
-        (&["m-a", "old=m/a"], None, Ok(&[(0, 1, Labels)])),
-        // One that left the declaration, and a second one of the same labels, are the plan's to judge.
-        (&["m-x=m/x"], None, Ok(&[])),
-        (&["m-a=m/a", "m-a-old=m/a"], None, Ok(&[(0, 0, Labels)])),
-        (&["m-a", "*vpn"], None, Ok(&[(0, 0, Name)])),
-        (&["m-a", "m-b", "web"], None, Ok(&[(0, 0, Name), (1, 1, Name), (2, 2, OnlyOne)])),
-        (&["web"], Some("b"), Ok(&[(1, 0, Asked)])),
-        (&["web"], Some("n/a"), Ok(&[(2, 0, Asked)])),
-        (&["m-a=m/a"], Some("b"), Ok(&[(1, 0, Asked)])),
-        (&["m-a", "web"], Some("b"), Ok(&[(0, 0, Name), (1, 1, Asked)])),
-        (&["web"], None, Err("the container web (web), which the manifest")),
-        (&["web"], None, Err("one of m/a, b, n/a")),
-        (&["m-a", "x", "y"], Some("b"), Err("the container x (x) and the container y (y)")),
-        (&["m-a", "m-b", "web=z/q"], None, Err("container q of module z")),
-        (&["web"], Some("a"), Err("several modules")),
-        (&["web"], Some("c"), Err("declares no container c (it declares a, b, a)")),
-        (&["m-a", "m-b"], Some("n/a"), Err("has its counterpart already")),
-        (&["m-b", "web"], Some("b"), Err("compared with the container m-b (m-b) already, by its name")),
-    ] {
-        let pasted_list: Vec<Found> = pasted.iter().map(|text| found(text)).collect();
-        let answer = pair(&three, &pasted_list, wish, "i.json");
-        match (answer, expected) {
-            (Ok(pairs), Ok(expected)) => {
-                let pairs: Vec<_> = pairs.iter().map(|pair| (pair.declared, pair.found, pair.why)).collect();
-                assert_eq!(pairs, expected, "{pasted:?} {wish:?}");
-            }
-            (Err(error), Err(part)) => {
-                assert!(error.to_string().contains(part), "{pasted:?} {wish:?}: {error}");
-            }
-            (answer, _) => panic!("{pasted:?} {wish:?}: {answer:?}"),
-        }
     }
 }

@@ -20,13 +20,11 @@ use super::printer::{Printer, Tense};
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// The registered module.
-    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    #[arg(conflicts_with = "file")]
     module: Option<String>,
     /// Plan the modules of this manifest instead, without registering them.
     #[arg(short = 'f', long)]
     file: Option<PathBuf>,
-    #[command(flatten)]
-    live: LiveOptions,
     /// The revision; else the newest.
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     revision: u64,
@@ -40,6 +38,8 @@ pub(super) struct Options {
     #[arg(long)]
     exit_code: bool,
     #[command(flatten)]
+    live: LiveOptions,
+    #[command(flatten)]
     client: ClientOptions,
 }
 
@@ -49,15 +49,18 @@ pub(super) fn recreate_policy(recreate: bool) -> RecreatePolicy {
 
 pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     options.live.check(options.file.as_deref())?;
-    let specs = match &options.file {
-        Some(path) => read_file(path)?.into_iter().map(Some).collect(),
-        None => vec![None],
+    let specs = match (&options.file, &options.module) {
+        (Some(path), _) => read_file(path)?.into_iter().map(Some).collect(),
+        (None, Some(_)) => vec![None],
+        (None, None) => {
+            let what = "name a registered module, or a manifest with -f MANIFEST";
+            return Err(CliError::Usage(what.to_owned()));
+        }
     };
     if options.live.is_asked_for() {
         let specs: Vec<ModuleSpec> = specs.into_iter().flatten().collect();
         let answers = options.live.plan(&specs, options.recreate).await?;
-        let pending =
-            answers.iter().map(|(module, answer)| show(&format!("{module} against"), answer, printer).0);
+        let pending = answers.iter().map(|(title, answer)| show(|_| title.clone(), answer, printer).0);
         let pending = pending.fold(false, |any, one| any | one);
         return Ok(if pending && options.exit_code { Exit::Pending } else { Exit::Done });
     }
@@ -75,7 +78,7 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
             spec,
         };
         let plan = client.modules.plan(request).await?.into_inner();
-        let (is_pending, of_nodes) = show(&format!("{module} on"), &plan, printer);
+        let (is_pending, of_nodes) = show(|node| format!("{module} on {node}"), &plan, printer);
         pending |= is_pending;
         tally.add(of_nodes);
     }
@@ -85,12 +88,12 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
     })
 }
 
-/// Prints what would be done, under the module's name. True: there is something to do.
-fn show(module: &str, plan: &ModuleServicePlanResponse, printer: Printer) -> (bool, Tally) {
+/// Prints what would be done on each node, under a title. True: there is something to do.
+fn show(title: impl Fn(&str) -> String, plan: &ModuleServicePlanResponse, printer: Printer) -> (bool, Tally) {
     printer.json(plan);
     let (mut pending, mut tally) = (false, Tally::default());
     for node in &plan.nodes {
-        let at = format!("{module} {}", node.node);
+        let at = title(&node.node);
         match &node.answer {
             Some(Answer::Plan(plan)) => {
                 for note in &plan.notes {
