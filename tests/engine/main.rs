@@ -30,3 +30,4 @@ mod streams;
 mod strict;
 mod taken;
 mod too_old;
+mod update_lock;

@@ -226,6 +226,8 @@ impl Executor<'_> {
 
     /// Stops a container that left the declaration, so that not even an engine restart starts it again.
     async fn set_aside(&self, observed: &Observed) -> Result<(), ApplyError> {
+        let key = observed.owner.as_ref().map(|(_, _, key)| key.as_str()).unwrap_or_default();
+        step(&observed.name, "stop", self.check_update_lock(observed, key, None).await)?;
         let aside = self.engine.rename(&observed.id, &recreate::aside_name(observed)).await;
         step(&observed.name, "renaming", aside)?;
         if observed.removes_itself() {

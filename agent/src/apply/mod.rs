@@ -14,6 +14,7 @@
 mod adopt;
 mod error;
 mod execute;
+mod find;
 mod gather;
 mod make;
 mod networks;
@@ -24,10 +25,14 @@ mod recreate;
 mod result;
 mod run;
 mod update;
+mod update_lock;
 
 pub use adopt::{adopt, owner};
 pub use error::ApplyError;
-pub use gather::{ContainerObject, Detail, Gathered, Host, gather, observe_container};
+pub use find::{observe_container, owned};
+pub(crate) use gather::read_desired;
+pub use gather::{ContainerObject, Detail, Gathered, Host, gather};
 pub use paths::NetworkKeys;
 pub use result::module_result;
 pub use run::{Applied, Report, apply, plan};
+pub(crate) use update_lock::{held, paths as lock_paths};

@@ -62,6 +62,8 @@ impl<'a> Recreation<'a> {
         report.progress(Phase::Created, name, "under a spare name");
         self.check_mounts(&new, key, object).await.map_err(|error| ("reading back", error))?;
 
+        let unlocked = executor.check_update_lock(old, key, Some(&object.declared)).await;
+        unlocked.map_err(|error| ("stop of the old container", error))?;
         self.stage = Stage::OldStopping;
         let off = serde_json::json!({ "RestartPolicy": { "Name": "no" } });
         engine

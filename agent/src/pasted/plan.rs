@@ -128,6 +128,7 @@ impl One<'_> {
         let mut notes = self.notes_on_pairs();
         notes.extend(self.notes_on_images(&objects)?);
         notes.extend(self.notes_on_references(&host));
+        notes.extend(self.notes_on_update_locks());
         notes.extend(self.leave_out_what_is_not_there(&mut objects));
         for object in &mut objects {
             // An image that was not pasted may be on the host all the same.
@@ -247,6 +248,14 @@ impl One<'_> {
             ));
         }
         Ok(notes)
+    }
+
+    fn notes_on_update_locks(&self) -> Vec<String> {
+        let locks =
+            self.spec.containers.iter().filter_map(|(key, one)| Some((key, one.update_lock.as_ref()?)));
+        let of_matched = locks.filter(|(key, _)| self.matched.contains_key(key.as_str()));
+        let note = |(key, path)| format!("whether {key} holds its update lock ({path}) was not looked at");
+        of_matched.map(note).collect()
     }
 
     fn notes_on_references(&self, host: &Host) -> Vec<String> {
