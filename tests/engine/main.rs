@@ -23,6 +23,7 @@ mod pulls;
 mod recreation;
 mod registry;
 mod remembering;
+mod removal;
 mod residue;
 mod served;
 mod site;
