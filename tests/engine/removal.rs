@@ -100,7 +100,7 @@ async fn containers_and_networks_go_volumes_stay_and_are_shown_with_what_they_ho
     let removed = site.remove(&[]).await;
     assert_eq!(outcome(&removed), (Outcome::Applied, Action::Removed));
     let order: Vec<_> =
-        removed.result.iter().flat_map(|result| &result.objects).map(|one| one.kind()).collect();
+        removed.result.iter().flat_map(|result| &result.objects).map(ObjectResult::kind).collect();
     let (container, volume) = (ObjectKind::Container, ObjectKind::Volume);
     assert_eq!(order, [container, container, ObjectKind::Network, volume, volume]);
     assert_eq!(removed.result.as_ref().expect("a result").objects[1].engine_name, db, "the database last");
@@ -189,7 +189,7 @@ async fn what_others_use_stays() {
         network.detail
     );
     assert!(site.has_network(&back).await && site.has_volume(&data).await);
-    assert_eq!(site.containers(), [stranger.clone()]);
+    assert_eq!(site.containers(), std::slice::from_ref(&stranger));
     docker(&["rm", &stranger]);
     assert_eq!(named(&site.remove(&[]).await, &back).action(), Action::Removed, "now nobody is attached");
 }
