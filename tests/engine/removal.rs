@@ -157,6 +157,7 @@ async fn what_others_use_stays() {
     let site = Site::new("removalothers").await;
     site.apply(&site.shop(), false).await;
     let (data, back) = (format!("{}_data", site.name), format!("{}_back", site.name));
+    let scratch = site.anonymous("db").await;
     let stranger = format!("{}-stranger", site.name);
     // Not even running.
     docker(&[
@@ -192,6 +193,7 @@ async fn what_others_use_stays() {
     assert_eq!(site.containers(), std::slice::from_ref(&stranger));
     docker(&["rm", &stranger]);
     assert_eq!(named(&site.remove(&[]).await, &back).action(), Action::Removed, "now nobody is attached");
+    docker(&["volume", "rm", &scratch]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
