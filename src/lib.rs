@@ -15,6 +15,7 @@
 //! * [`diff`]: the one walker that compares two specs, field by field.
 //! * [`engine_form`]: specs to and from the engine's JSON, by the engine paths of the catalogue.
 //! * [`order`], [`plan`]: in which order a module is applied, and what is done with each object.
+//! * [`update_lock`]: why a container that asks to be left alone is left alone.
 //! * [`manifest`]: YAML to specs and back, and what a valid spec must satisfy.
 //! * [`tls`]: certificates and connections.
 
@@ -30,3 +31,4 @@ pub mod plan;
 pub mod proto;
 pub mod strict;
 pub mod tls;
+pub mod update_lock;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use crate::catalogue::ApiVersion;
 use crate::diff::LeafChange;
 use crate::proto::v1::{Action, Consequence, ObjectKind, Outcome, RefusalReason};
+use crate::update_lock::UpdateLock;
 
 /// Whose an object is, as far as the engine and the agent's state tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub struct Facts {
     pub image_missing: bool,
     /// Keys of the module's containers after whose recreation it must be recreated, too.
     pub bound_to: BTreeSet<String>,
+    /// The container holds its update lock.
+    pub update_lock: Option<UpdateLock>,
     /// The engine's API version.
     pub api: ApiVersion,
 }
@@ -115,6 +118,10 @@ impl Decision {
                 "what stands behind a mount is not what the running container has".to_owned()
             }
             RefusalReason::StalePlan => "the plan no longer holds: plan again".to_owned(),
+            RefusalReason::UpdateLocked => {
+                self.facts.update_lock.as_ref().map(|lock| lock.refusal(name)).unwrap_or_default()
+            }
+            RefusalReason::InUse => format!("another container uses the {} {name}", noun(self.facts.kind)),
         }
     }
 
@@ -174,6 +181,7 @@ fn decide_one(facts: &Facts, recreate: bool, follows: bool) -> (Action, RefusalR
         Standing::External => done(Action::Unchanged),
         Standing::Foreign => refused(RefusalReason::NotOurs),
         Standing::LeftOver if !recreate => refused(RefusalReason::NeedsRemoval),
+        Standing::LeftOver if facts.update_lock.is_some() => refused(RefusalReason::UpdateLocked),
         Standing::LeftOver => done(Action::Removed),
         Standing::Absent | Standing::Ours if has(Consequence::Unsupported) => {
             refused(RefusalReason::Unsupported)
@@ -194,6 +202,8 @@ fn decide_one(facts: &Facts, recreate: bool, follows: bool) -> (Action, RefusalR
                 refused(RefusalReason::NeedsRecreation)
             } else if facts.image_missing {
                 refused(RefusalReason::Missing)
+            } else if facts.update_lock.is_some() {
+                refused(RefusalReason::UpdateLocked)
             } else {
                 done(Action::Recreated)
             }
@@ -264,6 +274,7 @@ mod tests {
             removes_itself: false,
             image_missing: false,
             bound_to: BTreeSet::new(),
+            update_lock: None,
             api: ApiVersion::OLDEST,
         }
     }
@@ -337,6 +348,27 @@ mod tests {
         assert_eq!(allowed[1].action, Action::Recreated);
         let refused = decide(vec![host, guest], false);
         assert_eq!(refused[1].reason, RefusalReason::NeedsRecreation);
+    }
+
+    #[test]
+    fn who_holds_its_update_lock_is_neither_recreated_nor_removed_but_changed_in_place() {
+        use Consequence::{InPlace, Recreate};
+        for (standing, changes, recreate, action, reason) in [
+            (Standing::Ours, &[Recreate][..], true, Action::Refused, RefusalReason::UpdateLocked),
+            (Standing::Ours, &[Recreate][..], false, Action::Refused, RefusalReason::NeedsRecreation),
+            (Standing::LeftOver, &[][..], true, Action::Refused, RefusalReason::UpdateLocked),
+            (Standing::Ours, &[InPlace][..], true, Action::Updated, RefusalReason::Unspecified),
+            (Standing::Ours, &[][..], true, Action::Unchanged, RefusalReason::Unspecified),
+        ] {
+            let mut container = facts("a", standing, changes);
+            container.update_lock = Some(UpdateLock { path: "/run/lock".to_owned(), seen: true });
+            let decisions = decide(vec![container], recreate);
+            assert_eq!(actions(&decisions), [(action, reason)], "{standing:?} {changes:?} {recreate}");
+            if reason == RefusalReason::UpdateLocked {
+                let detail = decisions[0].detail();
+                assert!(detail.contains("m-a") && detail.contains("/run/lock"), "{detail}");
+            }
+        }
     }
 
     #[test]

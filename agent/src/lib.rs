@@ -9,6 +9,7 @@
 //! * [`service`]: requests in, answers out; nothing is decided there.
 //! * [`operations`]: who owns the work. A caller that leaves changes nothing.
 //! * [`apply`]: one apply, from spec to result; plan and adoption use its first half.
+//! * [`removal`]: a module's containers and networks go, its volumes stay.
 //! * [`container`]: one container in its four forms: declared, desired, observed, and the body that creates it.
 //! * [`pasted`]: a plan from the text of `docker inspect`, without an engine.
 //! * [`take`]: from a running container to its declaration.
@@ -26,6 +27,7 @@ pub mod engine;
 pub mod journal;
 pub mod operations;
 pub mod pasted;
+pub mod removal;
 pub mod secrets;
 pub mod serve;
 pub mod server;

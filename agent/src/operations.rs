@@ -10,13 +10,16 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use plumbline::proto::v1::apply_response::Event;
-use plumbline::proto::v1::{ApplyRequest, ApplyResponse, Failure, Phase, Progress};
+use plumbline::proto::v1::{
+    ApplyRequest, ApplyResponse, Failure, Phase, Progress, RemoveRequest, RemoveResponse,
+};
 use prost::Message as _;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_stream::Stream;
 
 use crate::apply::{ApplyError, Report, apply, cut_off, recover, recover_by_labels};
 use crate::engine::Engine;
+use crate::removal;
 use crate::secrets::Secrets;
 use crate::state::State;
 
@@ -34,6 +37,8 @@ pub struct Operations {
     state: Arc<State>,
     installation: String,
     inner: Mutex<Inner>,
+    /// How many removals are under way.
+    removals: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +82,8 @@ pub struct IdTaken(String);
 impl Operations {
     /// For one engine.
     pub fn new(engine: Engine, state: Arc<State>, installation: &str) -> Self {
-        Self { engine, state, installation: installation.to_owned(), inner: Mutex::default() }
+        let installation = installation.to_owned();
+        Self { engine, state, installation, inner: Mutex::default(), removals: watch::Sender::new(0) }
     }
 
     /// Starts an operation, or finds the one that has this id already, and watches it.
@@ -199,16 +205,7 @@ impl Operations {
                 }),
             }
         });
-        let end = work.await.unwrap_or_else(|error| {
-            Event::Failure(Failure {
-                code: tonic::Code::Internal as i32,
-                message: format!(
-                    "a fault in the agent ({error}); plan again to see in which state the host is"
-                ),
-                reached: None,
-                rolled_back: false,
-            })
-        });
+        let end = work.await.unwrap_or_else(|error| Event::Failure(fault(&error)));
         operation.push(end, true);
         if let Some(module) = module
             && self.state.journal().read(&module).is_ok_and(|left| left.is_some())
@@ -217,7 +214,23 @@ impl Operations {
         }
     }
 
-    /// Waits until nothing is being applied.
+    /// Removes a module, after its other operations. It goes on to its end when the caller leaves.
+    pub async fn remove(self: &Arc<Self>, request: RemoveRequest) -> Result<RemoveResponse, ApplyError> {
+        let this = self.clone();
+        self.removals.send_modify(|count| *count += 1);
+        let under_way = UnderWay(self.clone());
+        let work = tokio::spawn(async move {
+            let _under_way = under_way;
+            let _turn = this.turn(&request.module).await;
+            removal::remove(&this.engine, &this.state, &this.installation, &request).await
+        });
+        work.await.unwrap_or_else(|error| {
+            let failure = Some(fault(&error));
+            Ok(RemoveResponse { failure, ..RemoveResponse::default() })
+        })
+    }
+
+    /// Waits until nothing is being applied or removed.
     pub async fn idle(&self) {
         let all: Vec<_> = {
             let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -229,6 +242,7 @@ impl Operations {
         for operation in all {
             let _ = operation.seen.subscribe().wait_for(|(_, last)| *last).await;
         }
+        let _ = self.removals.subscribe().wait_for(|count| *count == 0).await;
     }
 
     /// Waits for the module's other operations, for work that is not an apply.
@@ -238,6 +252,25 @@ impl Operations {
             inner.modules.entry(module.to_owned()).or_default().clone()
         };
         module.lock_owned().await
+    }
+}
+
+/// What ended for a fault of ours.
+fn fault(error: &tokio::task::JoinError) -> Failure {
+    Failure {
+        code: tonic::Code::Internal as i32,
+        message: format!("a fault in the agent ({error}); plan again to see in which state the host is"),
+        reached: None,
+        rolled_back: false,
+    }
+}
+
+/// A removal that is under way, until it is dropped.
+struct UnderWay(Arc<Operations>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.removals.send_modify(|count| *count -= 1);
     }
 }
 

@@ -153,8 +153,9 @@ impl AgentService for Agent {
             .map_err(|error| error.to_status(&request.spec.as_ref().map(Secrets::of).unwrap_or_default()))
     }
 
-    async fn remove(&self, _request: Request<RemoveRequest>) -> Result<Response<RemoveResponse>, Status> {
-        Err(later("remove a module"))
+    async fn remove(&self, request: Request<RemoveRequest>) -> Result<Response<RemoveResponse>, Status> {
+        let removed = self.operations.remove(request.into_inner()).await;
+        removed.map(Response::new).map_err(|error| error.to_status(&Secrets::default()))
     }
 
     async fn watch(&self, _request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {

@@ -251,6 +251,15 @@ impl State {
         self.save(&contents)
     }
 
+    /// Forgets a module, durably.
+    pub fn forget(&self, module: &str) -> Result<(), StateError> {
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        match contents.modules.remove(module) {
+            Some(_) => self.save(&contents),
+            None => Ok(()),
+        }
+    }
+
     fn save(&self, contents: &Contents) -> Result<(), StateError> {
         let io = |action, path: &Path| {
             let path = path.to_owned();

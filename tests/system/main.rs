@@ -14,6 +14,7 @@ mod outages;
 mod push;
 mod python;
 mod reflection;
+mod remove;
 mod take;
 mod tools;
 mod up;

@@ -2,6 +2,7 @@
 
 use plumbline::engine_form::FormError;
 use plumbline::order::Circle;
+use plumbline::update_lock::UpdateLock;
 use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -74,6 +75,19 @@ pub enum ApplyError {
         /// Its key.
         key: String,
     },
+    /// Volumes go only after somebody was shown what they hold.
+    #[error(
+        "volumes go only after a plan has shown what they hold: ask with plan_only first, and send the plan_token of its answer"
+    )]
+    VolumesNotShown,
+    /// The container asks to be left alone.
+    #[error("{}", .lock.refusal(.container))]
+    UpdateLocked {
+        /// Its name.
+        container: String,
+        /// The file.
+        lock: UpdateLock,
+    },
     /// A step failed.
     #[error("{object}: {step} failed: {source}; {left}")]
     Step {
@@ -125,9 +139,10 @@ impl ApplyError {
             Self::Engine(EngineError::TimedOut { .. }) => Code::DeadlineExceeded,
             Self::Engine(error) if error.is_not_found() => Code::NotFound,
             Self::NoContainer { .. } => Code::NotFound,
-            Self::Engine(EngineError::Refused { status: 400, .. }) | Self::Invalid(_) | Self::Circle(_) => {
-                Code::InvalidArgument
-            }
+            Self::Engine(EngineError::Refused { status: 400, .. })
+            | Self::Invalid(_)
+            | Self::Circle(_)
+            | Self::VolumesNotShown => Code::InvalidArgument,
             Self::Engine(
                 EngineError::Refused { .. } | EngineError::TooOld { .. } | EngineError::Pull { .. },
             )
@@ -135,6 +150,7 @@ impl ApplyError {
             | Self::OwnedElsewhere { .. }
             | Self::OtherInstallation { .. }
             | Self::MissingSource { .. }
+            | Self::UpdateLocked { .. }
             | Self::NotUp { .. }
             | Self::NotInPlace(_)
             | Self::NotDone(_) => Code::FailedPrecondition,
@@ -183,6 +199,8 @@ impl ApplyError {
             Self::Circle(_) | Self::Invalid(_) => "INVALID_MODULE",
             Self::OlderRevision { .. } => "OLDER_REVISION",
             Self::MissingSource { .. } => "MISSING_BIND_SOURCE",
+            Self::VolumesNotShown => "VOLUMES_NOT_SHOWN",
+            Self::UpdateLocked { .. } => "UPDATE_LOCKED",
             Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
             Self::OtherInstallation { .. } => "OTHER_INSTALLATION",

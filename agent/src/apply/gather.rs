@@ -3,7 +3,7 @@
 //! Whoever answers for inspect ([`Inspect`]: an engine, or the text that somebody pasted), the way from there to the facts is
 //! this one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use plumbline::catalogue::{Path, container_descriptor};
 use plumbline::diff::{Comparison, LeafChange, diff};
@@ -14,8 +14,9 @@ use plumbline::proto::v1::{Cause, ContainerSpec, ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, ReflectMessage as _};
 use serde_json::Value as Json;
 
-use super::{ApplyError, NetworkKeys, networks};
-use crate::container::{Names, Observed, align, container_in_docker_words, desired, observe, resolve};
+use super::find::find_ours;
+use super::{ApplyError, NetworkKeys, networks, update_lock};
+use crate::container::{Names, Observed, align, desired, resolve};
 use crate::engine::{EngineReader, Inspect, Version};
 use crate::state::{ContainerState, KnownResidue, Memory};
 
@@ -104,7 +105,9 @@ pub async fn gather(
         gathered.facts.bound_to = bound_to(spec, container);
         objects.push(gathered);
     }
-    objects.extend(left_over.into_iter().map(|(key, observed)| left_over_object(host, key, observed)));
+    for (key, observed) in left_over {
+        objects.push(left_over_object(reader, memory, host, key, observed).await?);
+    }
     Ok(objects)
 }
 
@@ -126,77 +129,6 @@ pub(super) async fn names(reader: &impl Inspect, spec: &ModuleSpec) -> Result<Na
         }
     }
     Ok(names)
-}
-
-/// This module's containers by key, and those that the declaration no longer has (or has a second time).
-async fn find_ours(
-    reader: &impl Inspect,
-    memory: &Memory,
-    host: &Host,
-    spec: &ModuleSpec,
-    names: &Names,
-) -> Result<(BTreeMap<String, Observed>, Vec<(String, Observed)>), ApplyError> {
-    let labels = [
-        (crate::container::LABEL_INSTALLATION, host.installation.as_str()),
-        (crate::container::LABEL_MODULE, spec.name()),
-    ];
-    let remembered = &memory.module;
-    let mut ids = reader.containers_with(&labels).await?;
-    ids.extend(remembered.containers.values().map(|container| container.id.clone()));
-    ids.sort();
-    ids.dedup();
-    let mut found: Vec<(String, Observed)> = Vec::new();
-    for id in ids {
-        let Some(observed) = observe_container(reader, host, &id).await? else { continue };
-        let by_state = remembered.containers.iter().find(|(_, container)| container.id == observed.id);
-        let key = match (by_state, &observed.owner) {
-            (Some((key, _)), _) => key.clone(),
-            (None, Some((_, _, key))) => key.clone(),
-            (None, None) => continue,
-        };
-        found.push((key, observed));
-    }
-    // Several are there where a recreation was interrupted. The one that runs under its name leads: it was verified, or
-    // never stopped. Then the one that is remembered, then one that runs.
-    found.sort_by_key(|(key, observed)| {
-        let known = remembered.containers.get(key).is_some_and(|container| container.id == observed.id);
-        let in_place = observed.running && names.containers.get(key) == Some(&observed.name);
-        (!in_place, !known, !observed.running)
-    });
-    let (mut ours, mut left_over) = (BTreeMap::new(), Vec::new());
-    for (key, observed) in found {
-        if spec.containers.contains_key(&key) && !ours.contains_key(&key) {
-            ours.insert(key, observed);
-        } else {
-            left_over.push((key, observed));
-        }
-    }
-    Ok((ours, left_over))
-}
-
-/// A container by name or id, as observed.
-pub async fn observe_container(
-    reader: &impl Inspect,
-    host: &Host,
-    name: &str,
-) -> Result<Option<Observed>, ApplyError> {
-    let Some(mut inspect) = reader.container(name).await? else { return Ok(None) };
-    if host.version.is_podman() {
-        container_in_docker_words(&mut inspect);
-    }
-    let text = |name: &str| inspect[name].as_str().unwrap_or_default();
-    let image = reader.image_of(text("Id"), text("Image")).await?;
-    let mut shared = BTreeMap::new();
-    for member in ["NetworkMode", "IpcMode", "PidMode"] {
-        let mode = inspect["HostConfig"][member].as_str().unwrap_or_default();
-        if let Some(id) = mode.strip_prefix("container:")
-            && let Some(other) = reader.container(id).await?
-        {
-            let name = other["Name"].as_str().unwrap_or_default().trim_start_matches('/').to_owned();
-            shared.insert(id.to_owned(), name);
-        }
-    }
-    Ok(Some(observe(&inspect, image.as_ref(), &host.host_name, |id| shared.get(id).cloned())?))
 }
 
 /// One declared container, before it is compared.
@@ -289,6 +221,13 @@ pub(super) async fn gather_container(
     };
     let mut changes = changes;
     let ignored = ignore(&mut changes, &spec.ignore_paths);
+    let update_lock = match &observed {
+        Some(observed) => {
+            let paths = update_lock::paths(&memory.module, key, &observed.id, Some(&declared));
+            update_lock::held(reader, &observed.id, paths).await?
+        }
+        None => None,
+    };
     let facts = Facts {
         kind: ObjectKind::Container,
         key: key.to_owned(),
@@ -301,6 +240,7 @@ pub(super) async fn gather_container(
         removes_itself: observed.as_ref().is_some_and(Observed::removes_itself),
         image_missing: image_id.is_none() && pull_policy == "never",
         bound_to: BTreeSet::new(),
+        update_lock,
         api: host.version.api,
     };
     let object =
@@ -328,7 +268,7 @@ pub(super) fn ignore(changes: &mut Vec<LeafChange>, paths: &[String]) -> u32 {
     u32::try_from(before - changes.len()).unwrap_or(u32::MAX)
 }
 
-pub(super) fn read_desired(json: &Json) -> Option<DynamicMessage> {
+pub(crate) fn read_desired(json: &Json) -> Option<DynamicMessage> {
     DynamicMessage::deserialize(container_descriptor(), json).ok()
 }
 
@@ -346,7 +286,15 @@ fn forget_residue(changes: &mut Vec<LeafChange>, remembered: &ContainerState, me
     });
 }
 
-fn left_over_object(host: &Host, key: String, observed: Observed) -> Gathered {
+async fn left_over_object(
+    reader: &impl Inspect,
+    memory: &Memory,
+    host: &Host,
+    key: String,
+    observed: Observed,
+) -> Result<Gathered, ApplyError> {
+    let paths = update_lock::paths(&memory.module, &key, &observed.id, None);
+    let update_lock = update_lock::held(reader, &observed.id, paths).await?;
     let facts = Facts {
         kind: ObjectKind::Container,
         key,
@@ -359,7 +307,8 @@ fn left_over_object(host: &Host, key: String, observed: Observed) -> Gathered {
         removes_itself: false,
         image_missing: false,
         bound_to: BTreeSet::new(),
+        update_lock,
         api: host.version.api,
     };
-    Gathered { facts, detail: Detail::LeftOver(Box::new(observed)) }
+    Ok(Gathered { facts, detail: Detail::LeftOver(Box::new(observed)) })
 }

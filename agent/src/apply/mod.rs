@@ -15,6 +15,7 @@
 mod adopt;
 mod error;
 mod execute;
+mod find;
 mod gather;
 mod make;
 mod networks;
@@ -27,11 +28,15 @@ mod run;
 mod transaction;
 mod undo;
 mod update;
+mod update_lock;
 
 pub use adopt::{adopt, owner};
 pub use error::ApplyError;
-pub use gather::{ContainerObject, Detail, Gathered, Host, gather, observe_container};
+pub use find::{observe_container, owned};
+pub(crate) use gather::read_desired;
+pub use gather::{ContainerObject, Detail, Gathered, Host, gather};
 pub use paths::NetworkKeys;
 pub use recovery::{Recovered, cut_off, recover, recover_by_labels};
 pub use result::module_result;
 pub use run::{Applied, Report, apply, plan};
+pub(crate) use update_lock::{held, paths as lock_paths};

@@ -48,6 +48,9 @@ pub(super) async fn replace(
     report.progress(Phase::Created, &name, "under a spare name");
     check_mounts(executor, &new, &key, object).await.map_err(|error| ("reading back", error))?;
 
+    let unlocked = executor.check_update_lock(old, &key, Some(&object.declared)).await;
+    unlocked.map_err(|error| ("stop of the old container", error))?;
+
     announce(Step::HoldDown)?;
     let what = "setting the old restart policy aside";
     engine.update(&old.id, &update::no_restart_body()).await.map_err(|error| (what, error.into()))?;

@@ -135,6 +135,8 @@ impl<'a> Transaction<'a> {
     /// Stops a container that left the declaration, so that not even an engine restart starts it again.
     pub(super) async fn set_aside(&mut self, index: usize, old: &Observed) -> Result<(), ApplyError> {
         let (engine, change) = (self.executor.engine, self.begun);
+        let key = &self.decisions[index].0.facts.key;
+        step(&old.name, "stop", self.executor.check_update_lock(old, key, None).await)?;
         self.begin(index, None, Some(old))?;
         let announce = |step| self.entry.write(&Record::Step { change, step });
         announce(Step::SetAside)?;

@@ -37,6 +37,8 @@ pub struct Observed {
     pub owner: Option<(String, String, String)>,
     /// The generated names of its anonymous volumes, by target. One that was carried over is named in its settings.
     pub anonymous_volumes: BTreeMap<String, String>,
+    /// The volumes that the engine made for this very container.
+    pub made_volumes: Vec<String>,
     /// Its settings in normal form.
     pub spec: DynamicMessage,
 }
@@ -97,6 +99,7 @@ pub fn observe(
         started_at: text(&inspect["State"]["StartedAt"]),
         owner: owner.map(|((installation, module), container)| (installation, module, container)),
         anonymous_volumes: anonymous_volumes(inspect),
+        made_volumes: made_volumes(inspect),
         spec: observe_spec(inspect, image, host_name, name_of)?,
     })
 }

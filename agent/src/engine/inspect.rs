@@ -4,7 +4,7 @@ use std::future::Future;
 
 use serde_json::Value as Json;
 
-use super::{EngineError, EngineReader};
+use super::{EngineError, EngineReader, Presence};
 
 /// Answers what `docker inspect` would. `None` stands for an object that does not exist.
 pub trait Inspect: Sync {
@@ -32,6 +32,10 @@ pub trait Inspect: Sync {
         &self,
         labels: &[(&str, &str)],
     ) -> impl Future<Output = Result<Vec<String>, EngineError>> + Send;
+
+    /// Whether there is anything at this path in a container.
+    fn file(&self, container: &str, path: &str)
+    -> impl Future<Output = Result<Presence, EngineError>> + Send;
 }
 
 /// The engine has no other answer than its own calls.
@@ -58,5 +62,9 @@ impl Inspect for EngineReader {
 
     async fn containers_with(&self, labels: &[(&str, &str)]) -> Result<Vec<String>, EngineError> {
         EngineReader::containers_with(self, labels).await
+    }
+
+    async fn file(&self, container: &str, path: &str) -> Result<Presence, EngineError> {
+        EngineReader::file(self, container, path).await
     }
 }

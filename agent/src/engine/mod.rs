@@ -4,6 +4,7 @@
 //! newest API version that both sides know.
 
 mod error;
+mod files;
 mod http;
 mod inspect;
 mod pull;
@@ -13,6 +14,7 @@ mod write;
 use std::fmt::Write as _;
 
 pub use error::EngineError;
+pub use files::Presence;
 pub use inspect::Inspect;
 pub use pull::PullProgress;
 pub use read::{EngineReader, Version};

@@ -1,5 +1,6 @@
 //! The calls that only look.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -137,11 +138,57 @@ impl EngineReader {
 
     /// The ids of all containers, running or not, that carry these labels.
     pub async fn containers_with(&self, labels: &[(&str, &str)]) -> Result<Vec<String>, EngineError> {
-        let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let filters = json!({ "label": labels }).to_string();
-        let list = self.get(&format!("/containers/json?all=1&filters={}", escape(&filters))).await?;
+        let list = self.get(&format!("/containers/json?all=1&filters={}", with_labels(labels))).await?;
         let ids = list.as_array().into_iter().flatten();
         Ok(ids.filter_map(|one| one.get("Id").and_then(Json::as_str).map(str::to_owned)).collect())
+    }
+
+    /// The inspect answers of all networks that carry these labels.
+    pub async fn networks_with(&self, labels: &[(&str, &str)]) -> Result<Vec<Json>, EngineError> {
+        let list = self.get(&format!("/networks?filters={}", with_labels(labels))).await?;
+        Ok(list.as_array().cloned().unwrap_or_default())
+    }
+
+    /// The inspect answers of all volumes that carry these labels.
+    pub async fn volumes_with(&self, labels: &[(&str, &str)]) -> Result<Vec<Json>, EngineError> {
+        let list = self.get(&format!("/volumes?filters={}", with_labels(labels))).await?;
+        Ok(list["Volumes"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// All containers, running or not, that use a `volume` or `network` of one of these names: id and name.
+    pub async fn users_of(
+        &self,
+        kind: &str,
+        names: &[&str],
+    ) -> Result<BTreeMap<String, String>, EngineError> {
+        let filters = json!({ kind: names }).to_string();
+        let list = self.get(&format!("/containers/json?all=1&filters={}", escape(&filters))).await?;
+        let user = |one: &Json| {
+            let name = one["Names"][0].as_str().unwrap_or_default().trim_start_matches('/');
+            Some((one["Id"].as_str()?.to_owned(), name.to_owned()))
+        };
+        Ok(list.as_array().into_iter().flatten().filter_map(user).collect())
+    }
+
+    /// All that is attached to this network: its users, and endpoints of whatever kind. Id and name.
+    pub async fn attached_to(&self, name: &str, id: &str) -> Result<BTreeMap<String, String>, EngineError> {
+        // A container that never ran knows its networks by name only.
+        let mut users = self.users_of("network", &[name, id]).await?;
+        let inspect = self.network(id).await?.unwrap_or_default();
+        for (id, endpoint) in inspect["Containers"].as_object().into_iter().flatten() {
+            let name = endpoint["Name"].as_str().unwrap_or_default().to_owned();
+            users.entry(id.clone()).or_insert(name);
+        }
+        Ok(users)
+    }
+
+    /// The bytes in every volume that the engine can count, by name.
+    pub async fn volume_sizes(&self, api: ApiVersion) -> Result<BTreeMap<String, u64>, EngineError> {
+        // Older engines count everything that they have.
+        let only = if api >= (ApiVersion { major: 1, minor: 42 }) { "?type=volume" } else { "" };
+        let usage = self.get(&format!("/system/df{only}")).await?;
+        let size = |one: &Json| Some((one["Name"].as_str()?.to_owned(), one["UsageData"]["Size"].as_u64()?));
+        Ok(usage["Volumes"].as_array().into_iter().flatten().filter_map(size).collect())
     }
 
     /// The last lines a container wrote, for an error message.
@@ -161,6 +208,12 @@ impl EngineReader {
             .collect();
         Ok(text.trim().to_owned())
     }
+}
+
+/// A filter for objects that carry these labels.
+fn with_labels(labels: &[(&str, &str)]) -> String {
+    let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    escape(&json!({ "label": labels }).to_string())
 }
 
 /// The output of a container without a terminal comes in frames: one byte for the stream, three zeros, four bytes for the

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::Pasted;
 use super::unknown_image::assumed_image;
 use crate::container::LABEL_INSTALLATION;
-use crate::engine::{EngineError, Inspect};
+use crate::engine::{EngineError, Inspect, Presence};
 
 /// Pasted text, asked on behalf of one module.
 #[derive(Debug)]
@@ -51,5 +51,10 @@ impl Inspect for Answers<'_> {
         };
         let ids = self.pasted.containers.iter().filter(has);
         Ok(ids.filter_map(|container| container["Id"].as_str().map(str::to_owned)).collect())
+    }
+
+    async fn file(&self, _container: &str, _path: &str) -> Result<Presence, EngineError> {
+        // Text has no files. That they were not looked at is said in a note.
+        Ok(Presence::Absent)
     }
 }

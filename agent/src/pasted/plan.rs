@@ -147,6 +147,7 @@ impl One<'_> {
         notes.extend(self.notes_on_images(&objects)?);
         notes.extend(leave_out_unknown(self.pasted, &mut objects));
         notes.extend(self.notes_on_the_host(&host));
+        notes.extend(self.notes_on_update_locks());
         notes.extend(self.leave_out_what_is_not_there(&mut objects));
         notes.extend(notes_on_compose(&objects));
         for object in &mut objects {
@@ -234,6 +235,14 @@ impl One<'_> {
             (is_silent && container["HostConfig"]["NetworkMode"] == "host")
                 .then_some((matched.name.as_str(), host_name))
         })
+    }
+
+    fn notes_on_update_locks(&self) -> Vec<String> {
+        let locks =
+            self.spec.containers.iter().filter_map(|(key, one)| Some((key, one.update_lock.as_ref()?)));
+        let of_matched = locks.filter(|(key, _)| self.matched.contains_key(key.as_str()));
+        let note = |(key, path)| format!("whether {key} holds its update lock ({path}) was not looked at");
+        of_matched.map(note).collect()
     }
 
     pub(super) fn failed(&self, error: ApplyError) -> PastedError {

@@ -13,6 +13,7 @@ mod plan;
 mod policy;
 mod printer;
 mod push;
+mod remove;
 mod status;
 mod take;
 mod up;
@@ -51,6 +52,8 @@ enum Command {
     Plan(plan::Options),
     /// Apply a registered module on its hosts.
     Push(push::Options),
+    /// Take a module's containers away. Volumes stay, unless they are named.
+    Remove(remove::Options),
     /// Adopt a running container, by comparison, without touching it.
     Take(take::Options),
     /// Show modules, where they go, and what came of the last apply.
@@ -103,6 +106,7 @@ async fn run(command: Command, printer: Printer) -> Result<Exit, CliError> {
         Command::Build(options) => build::run(options, printer).await,
         Command::Plan(options) => plan::run(options, printer).await,
         Command::Push(options) => push::run(options, printer).await,
+        Command::Remove(options) => remove::run(options, printer).await,
         Command::Take(options) => take::run(options, printer).await,
         Command::Status(options) => status::run(options, printer).await,
         Command::Policy(options) => policy::run(options, printer).await,

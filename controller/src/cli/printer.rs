@@ -7,7 +7,8 @@ use plumbline::proto::v1::apply_response::Event;
 use plumbline::proto::v1::value::Kind;
 use plumbline::proto::v1::{
     Action, BuildAnnouncement, BuildRegistered, Cause, Change, Consequence, Failure, ModuleResult, NodeEvent,
-    ObjectKind, ObjectResult, Outcome, Phase, Progress, RefusalReason, UpgradePolicy, Value,
+    ObjectKind, ObjectResult, Outcome, Phase, Progress, RefusalReason, RemoveResponse, UpgradePolicy, Value,
+    VolumeContents,
 };
 use prost_reflect::ReflectMessage;
 
@@ -159,14 +160,40 @@ impl Printer {
         }
     }
 
+    /// What was, or would be, removed, what stays, and what the volumes hold.
+    pub(super) fn removal(self, at: &str, removed: &RemoveResponse, tense: Tense) {
+        let result = removed.result.clone().unwrap_or_default();
+        match &removed.failure {
+            Some(failure) => self.failure(at, failure),
+            None if result.action() == Action::Unchanged => self.text(&format!("{at}: nothing to remove")),
+            None if result.action() == Action::Removed => {
+                self.text(&format!(
+                    "{at}: {}",
+                    action_words(Action::Removed, RefusalReason::Unspecified, tense)
+                ));
+            }
+            None => self.text(&format!("{at}: {}", outcome_words(result.outcome(), result.action(), tense))),
+        }
+        for object in &result.objects {
+            let word = match object.action() {
+                Action::Unchanged => "stays".to_owned(),
+                Action::Unspecified => "FAILED".to_owned(),
+                action => action_words(action, object.reason(), tense),
+            };
+            let volume = removed.volumes.iter().find(|volume| volume.name == object.engine_name);
+            let volume = volume.filter(|_| object.kind() == ObjectKind::Volume);
+            let holds = volume.map(|volume| format!(" ({})", contents_words(volume))).unwrap_or_default();
+            self.text(&format!("  {} {}{holds}: {word}", noun(object.kind()), object.engine_name));
+            if !object.detail.is_empty() {
+                self.text(&format!("    -> {}", object.detail));
+            }
+        }
+    }
+
     /// One object of a result.
     pub(super) fn object(self, object: &ObjectResult, tense: Tense) {
         let diff = object.diff.clone().unwrap_or_default();
-        let kind = match object.kind() {
-            ObjectKind::Network => "network",
-            ObjectKind::Volume => "volume",
-            ObjectKind::Container | ObjectKind::Unspecified => "container",
-        };
+        let kind = noun(object.kind());
         if object.action() == Action::Unchanged && object.kind() != ObjectKind::Container {
             return;
         }
@@ -192,6 +219,35 @@ impl Printer {
                 value_text(residue.observed.as_ref())
             ));
         }
+    }
+}
+
+fn noun(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Network => "network",
+        ObjectKind::Volume => "volume",
+        ObjectKind::Container | ObjectKind::Unspecified => "container",
+    }
+}
+
+/// What a volume holds, for people: `anonymous, 3 files, 1.2 MiB`.
+fn contents_words(volume: &VolumeContents) -> String {
+    let anonymous = volume.anonymous.then(|| "anonymous".to_owned());
+    let files =
+        volume.files.map(|files| if files == 1 { "1 file".to_owned() } else { format!("{files} files") });
+    let detail = (!volume.detail.is_empty()).then(|| volume.detail.clone());
+    let parts = [anonymous, files, volume.bytes.map(size_words), detail];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn size_words(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.into_iter().find(|(power, _)| bytes >> power > 0) {
+        Some((power, unit)) => {
+            let tenths = (u128::from(bytes) * 10) >> power;
+            format!("{}.{} {unit}", tenths / 10, tenths % 10)
+        }
+        None => format!("{bytes} bytes"),
     }
 }
 

@@ -53,10 +53,12 @@ fn table(modules: &[Module]) -> String {
             policy_word(module.upgrade_policy()).to_owned(),
             module.latest_revision.to_string(),
         ];
-        if module.nodes.is_empty() {
+        let left = module.applies.iter().map(|apply| &apply.node).filter(|node| !module.nodes.contains(node));
+        let nodes: Vec<&String> = module.nodes.iter().chain(left).collect();
+        if nodes.is_empty() {
             table.add_row(first.iter().map(String::as_str).chain(["-", "-", "-", "-"]));
         }
-        for node in &module.nodes {
+        for node in nodes {
             let apply = module.applies.iter().find(|apply| apply.node == *node);
             let [revision, outcome, when] = last(apply);
             let row = first.iter().cloned().chain([node.clone(), revision, outcome, when]);
@@ -69,6 +71,7 @@ fn table(modules: &[Module]) -> String {
 fn last(apply: Option<&ModuleApply>) -> [String; 3] {
     let Some(apply) = apply else { return ["-".to_owned(), "not sent yet".to_owned(), "-".to_owned()] };
     let outcome = match apply.outcome() {
+        _ if apply.removed => "removed",
         Outcome::Applied => "applied",
         Outcome::Recreated => "recreated",
         Outcome::RefusedNeedsRecreation => "refused",

@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumbline::proto::v1::{ModuleServicePushRequest, NodeServiceEnrolRequest, Reachability};
+use plumbline::proto::v1::{
+    ModuleServicePushRequest, ModuleServiceRemoveRequest, NodeServiceEnrolRequest, Reachability,
+};
 use plumbline::tls::{Authority, Identity, Role};
 use plumbline_agent::serve::listen;
 use plumbline_agent::server::{AgentError, asked_to_end, serve_agent};
@@ -18,6 +20,7 @@ use super::manifests::Manifests;
 use super::plan::recreate_policy;
 use super::printer::Printer;
 use super::push::push;
+use super::remove::{RemovalOptions, remove};
 use crate::server::{ControllerError, serve_controller};
 
 type Server<E> = tokio::task::JoinHandle<Result<(), E>>;
@@ -31,6 +34,11 @@ const VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub(super) struct Options {
     #[command(flatten)]
     manifests: Manifests,
+    /// Instead of applying anything, take this module's containers away. Volumes stay, unless they are named.
+    #[arg(long, value_name = "MODULE", conflicts_with_all = ["files", "recreate"])]
+    remove: Option<String>,
+    #[command(flatten)]
+    removal: RemovalOptions,
     /// Containers may be recreated, and those that left the declaration removed.
     #[arg(long)]
     recreate: bool,
@@ -43,6 +51,9 @@ pub(super) struct Options {
 }
 
 pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
+    if options.remove.is_none() && options.removal.is_given() {
+        return Err(CliError::Usage("--volume and --yes go with --remove MODULE".to_owned()));
+    }
     let specs = options.manifests.read()?;
     let data_dir = options.data_dir.clone().unwrap_or_else(|| folder("XDG_DATA_HOME", ".local/share"));
     let _lock = lock(&data_dir)?;
@@ -77,7 +88,15 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
 
     let work = async {
         let mut client = Client::connect(&controller_address, &identities.operator).await?;
-        apply(&mut client, specs, agent_address, options.recreate, printer).await
+        enrol(&mut client, agent_address).await?;
+        match options.remove.clone() {
+            None => apply(&mut client, specs, options.recreate, printer).await,
+            Some(module) => {
+                let nodes = vec![NODE.to_owned()];
+                let request = ModuleServiceRemoveRequest { module, nodes, ..Default::default() };
+                remove(&mut client, request, &options.removal, false, printer).await
+            }
+        }
     };
     tokio::pin!(work);
     let (mut agent, mut controller) = (agent, controller);
@@ -117,18 +136,22 @@ async fn first_fault(agent: &mut Server<AgentError>, controller: &mut Server<Con
     }
 }
 
-async fn apply(
-    client: &mut Client,
-    specs: Vec<plumbline::proto::v1::ModuleSpec>,
-    agent_address: String,
-    recreate: bool,
-    printer: Printer,
-) -> Result<Exit, CliError> {
+/// Tells the controller where the agent is.
+async fn enrol(client: &mut Client, agent_address: String) -> Result<(), CliError> {
     let enrol = NodeServiceEnrolRequest { name: NODE.to_owned(), address: agent_address };
     let node = client.nodes.enrol(enrol).await?.into_inner().node.unwrap_or_default();
     if node.reachability() != Reachability::Ready {
         return Err(CliError::Status(tonic::Status::unavailable(node.detail)));
     }
+    Ok(())
+}
+
+async fn apply(
+    client: &mut Client,
+    specs: Vec<plumbline::proto::v1::ModuleSpec>,
+    recreate: bool,
+    printer: Printer,
+) -> Result<Exit, CliError> {
     let modules: Vec<String> = specs.iter().map(|spec| spec.name().to_owned()).collect();
     // Registering is no news here: all of it is applied right after.
     build(client, specs, true, false, printer.without_text()).await?;

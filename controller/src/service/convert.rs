@@ -1,5 +1,7 @@
 //! The store's types as they travel.
 
+use std::collections::BTreeMap;
+
 use plumbline::proto::v1::{
     Module, ModuleApply, ModuleSpec, Node, Outcome, Revision, UpgradePolicy as WirePolicy,
 };
@@ -7,6 +9,9 @@ use prost::Message as _;
 use tonic::Status;
 
 use crate::store::{self, UpgradePolicy};
+
+/// The outcome under which a removal is recorded among the applies.
+pub(super) const REMOVED: &str = "removed";
 
 pub(super) fn policy(policy: UpgradePolicy) -> WirePolicy {
     match policy {
@@ -20,14 +25,27 @@ pub(super) fn timestamp(time: jiff::Timestamp) -> prost_types::Timestamp {
 }
 
 pub(super) fn module(module: store::Module, applies: &[store::Apply]) -> Module {
-    let last = module.nodes.iter().filter_map(|node| applies.iter().rev().find(|apply| apply.node == *node));
+    let mut last: Vec<&store::Apply> = last_of_each_node(applies);
+    last.retain(|apply| module.nodes.contains(&apply.node) || is_removal(apply));
     Module {
-        applies: last.map(apply).collect(),
+        applies: last.into_iter().map(apply).collect(),
         name: module.name,
         upgrade_policy: policy(module.upgrade_policy).into(),
         nodes: module.nodes,
         latest_revision: module.latest_revision,
     }
+}
+
+/// What was recorded last of every node, by node.
+pub(super) fn last_of_each_node(applies: &[store::Apply]) -> Vec<&store::Apply> {
+    let by_node: BTreeMap<&str, &store::Apply> =
+        applies.iter().map(|apply| (apply.node.as_str(), apply)).collect();
+    by_node.into_values().collect()
+}
+
+/// It was no apply: the module was removed there.
+pub(super) fn is_removal(apply: &store::Apply) -> bool {
+    apply.outcome == REMOVED
 }
 
 fn apply(apply: &store::Apply) -> ModuleApply {
@@ -37,6 +55,7 @@ fn apply(apply: &store::Apply) -> ModuleApply {
         operation_id: apply.operation_id.clone(),
         outcome: Outcome::from_str_name(&apply.outcome).unwrap_or_default().into(),
         finished_at: Some(timestamp(apply.finished_at)),
+        removed: is_removal(apply),
     }
 }
 

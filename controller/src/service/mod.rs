@@ -7,6 +7,7 @@ mod build;
 mod convert;
 mod modules;
 mod nodes;
+mod removal;
 mod rollout;
 
 use std::pin::Pin;

@@ -26,7 +26,7 @@ use crate::fleet::of_node;
 use crate::store::{Apply, Module, Node, Revision, StoreError, UpgradePolicy};
 
 impl Controller {
-    async fn known_module(&self, name: &str) -> Result<Module, Status> {
+    pub(super) async fn known_module(&self, name: &str) -> Result<Module, Status> {
         let asked = name.to_owned();
         self.stored(move |store| store.module(&asked)?.ok_or(StoreError::UnknownModule { module: asked }))
             .await
@@ -313,9 +313,13 @@ impl ModuleService for Controller {
 
     async fn remove(
         &self,
-        _request: Request<ModuleServiceRemoveRequest>,
+        request: Request<ModuleServiceRemoveRequest>,
     ) -> Result<Response<ModuleServiceRemoveResponse>, Status> {
-        Err(later("remove a module"))
+        // In a task of its own: what is removed is remembered, also when nobody waits for the answer any more.
+        let removal = tokio::spawn(self.clone().remove_module(request.into_inner()));
+        let removed =
+            removal.await.map_err(|error| Status::internal(format!("a fault in the controller: {error}")))?;
+        removed.map(Response::new)
     }
 
     async fn watch(

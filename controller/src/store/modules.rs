@@ -169,6 +169,28 @@ impl Store {
             add_placement(transaction, module, node)
         })
     }
+
+    /// Takes a node out of the module's placement; nothing changes if it is not in it.
+    pub fn unplace(&self, module: &str, node: &str) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction
+                .prepare_cached("DELETE FROM placement WHERE module = ?1 AND node = ?2")?
+                .execute([module, node])?;
+            Ok(())
+        })
+    }
+
+    /// Forgets a module: its policy, its placement, its revisions, and what came of them.
+    pub fn forget(&self, module: &str) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            for table in ["apply", "placement", "revision"] {
+                let forget = format!("DELETE FROM {table} WHERE module = ?1");
+                transaction.prepare_cached(&forget)?.execute([module])?;
+            }
+            transaction.prepare_cached("DELETE FROM module WHERE name = ?1")?.execute([module])?;
+            Ok(())
+        })
+    }
 }
 
 /// The module, or the error that says how to register it.

@@ -217,6 +217,31 @@ fn the_last_apply_is_the_last_recorded_whatever_the_clock_says() {
 }
 
 #[test]
+fn a_forgotten_module_leaves_nothing_and_others_keep_everything() {
+    let place = Place::new();
+    let store = place.open();
+    store.add_node("web-1", "web-1:7443").unwrap();
+    for module in ["forge", "other"] {
+        store.register(module, b"one", "ann").unwrap();
+        store.place(module, "web-1").unwrap();
+        store
+            .record_apply(&Apply { module: module.to_owned(), ..apply(module, "web-1", "applied") })
+            .unwrap();
+    }
+    store.unplace("forge", "web-1").unwrap();
+    store.unplace("forge", "web-1").unwrap();
+    assert_eq!(store.module("forge").unwrap().map(|module| module.nodes), Some(vec![]));
+    store.forget("forge").unwrap();
+    store.forget("forge").unwrap();
+    assert_eq!(store.module("forge").unwrap(), None);
+    assert_eq!((store.revisions("forge").unwrap(), store.applies("forge").unwrap()), (vec![], vec![]));
+    assert_eq!(store.register("forge", b"two", "ann").unwrap(), registered(1, true), "counted anew");
+    let other = store.module("other").unwrap().unwrap();
+    assert_eq!((other.nodes, other.latest_revision), (vec!["web-1".to_owned()], 1));
+    assert_eq!(store.applies("other").unwrap().len(), 1);
+}
+
+#[test]
 fn an_apply_of_something_unknown_is_not_recorded() {
     let place = Place::new();
     let store = place.open();
