@@ -10,6 +10,7 @@
 //! * [`operations`]: who owns the work. A caller that leaves changes nothing.
 //! * [`apply`]: one apply, from spec to result; plan and adoption use its first half.
 //! * [`container`]: one container in its four forms: declared, desired, observed, and the body that creates it.
+//! * [`guard`]: what stands behind the mounts, as far as the host's files tell.
 //! * [`pasted`]: a plan from the text of `docker inspect`, without an engine.
 //! * [`take`]: from a running container to its declaration.
 //! * [`engine`]: the engine, in a handle that only looks and one that acts.
@@ -23,6 +24,7 @@
 pub mod apply;
 pub mod container;
 pub mod engine;
+pub mod guard;
 pub mod operations;
 pub mod pasted;
 pub mod secrets;

@@ -16,6 +16,7 @@ use tokio_stream::Stream;
 
 use crate::apply::{Report, apply};
 use crate::engine::Engine;
+use crate::guard::HostFiles;
 use crate::secrets::Secrets;
 use crate::state::State;
 
@@ -28,6 +29,7 @@ pub struct Operations {
     engine: Engine,
     state: Arc<State>,
     installation: String,
+    files: HostFiles,
     inner: Mutex<Inner>,
 }
 
@@ -70,9 +72,9 @@ pub type Events = Pin<Box<dyn Stream<Item = ApplyResponse> + Send>>;
 pub struct IdTaken(String);
 
 impl Operations {
-    /// For one engine.
-    pub fn new(engine: Engine, state: Arc<State>, installation: &str) -> Self {
-        Self { engine, state, installation: installation.to_owned(), inner: Mutex::default() }
+    /// For one engine, on the host whose files these are.
+    pub fn new(engine: Engine, state: Arc<State>, installation: &str, files: HostFiles) -> Self {
+        Self { engine, state, installation: installation.to_owned(), files, inner: Mutex::default() }
     }
 
     /// Starts an operation, or finds the one that has this id already, and watches it.
@@ -113,7 +115,8 @@ impl Operations {
         // In a task of its own, so that a fault in it still ends the operation for those who watch.
         let this = self.clone();
         let work = tokio::spawn(async move {
-            let applied = apply(&this.engine, &this.state, &this.installation, &request, &reporter).await;
+            let Self { engine, state, installation, files, .. } = &*this;
+            let applied = apply(engine, state, installation, files, &request, &reporter).await;
             let reached = applied.result.map(|mut result| {
                 for object in &mut result.objects {
                     object.detail = secrets.mask(&object.detail);

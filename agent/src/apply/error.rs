@@ -45,6 +45,14 @@ pub enum ApplyError {
         /// The host path.
         path: String,
     },
+    /// Behind a mount stands something else than what was decided on.
+    #[error("behind the mount {target} stands something else than in the plan: {change}; plan again")]
+    DataChanged {
+        /// The mount's target.
+        target: String,
+        /// What changed.
+        change: String,
+    },
     /// There is no such container.
     #[error("there is no container {name} on this host: see `docker ps -a`")]
     NoContainer {
@@ -135,6 +143,7 @@ impl ApplyError {
             | Self::OwnedElsewhere { .. }
             | Self::OtherInstallation { .. }
             | Self::MissingSource { .. }
+            | Self::DataChanged { .. }
             | Self::NotUp { .. }
             | Self::NotInPlace(_)
             | Self::NotDone(_) => Code::FailedPrecondition,
@@ -183,6 +192,7 @@ impl ApplyError {
             Self::Circle(_) | Self::Invalid(_) => "INVALID_MODULE",
             Self::OlderRevision { .. } => "OLDER_REVISION",
             Self::MissingSource { .. } => "MISSING_BIND_SOURCE",
+            Self::DataChanged { .. } => "DATA_CHANGED",
             Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
             Self::OtherInstallation { .. } => "OTHER_INSTALLATION",

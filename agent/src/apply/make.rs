@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plumbline::guard::Place;
 use plumbline::proto::v1::Phase;
 use serde_json::json;
 
@@ -27,7 +28,7 @@ impl Executor<'_> {
         let body = self.body(key, object, &BTreeMap::new());
         let id = step(name, "creation", self.make(name, &body).await)?;
         self.report.progress(Phase::Created, name, "");
-        if let Err(source) = self.bring_up(&id).await {
+        if let Err(source) = self.bring_up_guarded(&id, object).await {
             let removed = self.unmake(&id).await;
             self.report.progress(Phase::RolledBack, name, "the new container was removed");
             let left = match &removed {
@@ -75,7 +76,7 @@ impl Executor<'_> {
         for bind in body.create["HostConfig"]["Binds"].as_array().into_iter().flatten() {
             // In this form an engine makes a missing source, empty, at every start.
             let source = bind.as_str().and_then(|bind| bind.split(':').next()).unwrap_or_default();
-            if !std::path::Path::new(source).exists() {
+            if self.host.files.place(source).await == Place::Missing {
                 return Err(ApplyError::MissingSource { path: source.to_owned() });
             }
         }

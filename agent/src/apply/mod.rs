@@ -7,6 +7,8 @@
 //! [`gather`] only looks, and gets an engine handle that can do no more. The decision is `plumbline::plan`. [`execute`]
 //! does what was decided, reads back after every mutation, and puts back what was before when a step fails.
 //!
+//! `guarded` has the data guard look behind the mounts before the decision, and again before every start of a new container.
+//!
 //! `execute` goes through the objects; `make` makes and removes one container, `update` changes one in place, `recreate`
 //! replaces one, and `open` keeps the replaced ones until nobody needs them any more. A call whose answer is lost may have
 //! been done: every step can be undone from the moment before it.
@@ -15,6 +17,7 @@ mod adopt;
 mod error;
 mod execute;
 mod gather;
+mod guarded;
 mod make;
 mod networks;
 mod open;

@@ -218,6 +218,7 @@ impl Simple<'_> {
             removes_itself: false,
             image_missing: false,
             bound_to: std::collections::BTreeSet::new(),
+            mounts: Vec::new(),
             api: host.version.api,
         };
         let create = self.body(host, module);

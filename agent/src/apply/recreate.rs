@@ -61,6 +61,7 @@ impl<'a> Recreation<'a> {
         self.stage = Stage::NewMade;
         report.progress(Phase::Created, name, "under a spare name");
         self.check_mounts(&new, key, object).await.map_err(|error| ("reading back", error))?;
+        executor.guard_again(object).await.map_err(|error| ("data guard", error))?;
 
         self.stage = Stage::OldStopping;
         let off = serde_json::json!({ "RestartPolicy": { "Name": "no" } });
@@ -80,7 +81,7 @@ impl<'a> Recreation<'a> {
             .map_err(|error| ("renaming the old container", error.into()))?;
         self.stage = Stage::NewIn;
         engine.rename(&new, name).await.map_err(|error| ("renaming the new container", error.into()))?;
-        executor.bring_up(&new).await.map_err(|error| ("start", error))?;
+        executor.bring_up_guarded(&new, object).await.map_err(|error| ("start", error))?;
         report.progress(Phase::Started, name, "");
 
         Ok(new)

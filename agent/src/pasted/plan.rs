@@ -17,6 +17,7 @@ use super::{Pasted, PastedError};
 use crate::apply::{ApplyError, Detail, Gathered, Host, gather, module_result};
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, Names};
 use crate::engine::Version;
+use crate::guard::HostFiles;
 use crate::state::{ContainerState, Memory, ModuleState};
 
 /// What is asked of pasted text.
@@ -176,6 +177,8 @@ impl One<'_> {
             installation: installation.unwrap_or_default().to_owned(),
             version: Version { engine: String::new(), api: self.api },
             host_name: self.host_name().map(|(_, name)| name.to_owned()).unwrap_or_default(),
+            engine_root: String::new(),
+            files: HostFiles::default(),
         }
     }
 

@@ -19,7 +19,7 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 pub(super) struct LiveOptions {
     /// Compare the manifest (-f) with what `docker inspect` printed into this file (- is standard input), asking nobody. May
     /// hold several containers, and their images, networks and volumes. May be given several times.
-    #[arg(long = "live", value_name = "FILE", requires = "file", conflicts_with_all = ["module", "nodes", "revision"])]
+    #[arg(long = "live", value_name = "FILE", requires = "file", conflicts_with_all = ["module", "nodes", "revision", "accepted"])]
     files: Vec<PathBuf>,
     /// Which declared container (KEY or MODULE/KEY) the one in the file stands for, where neither its labels nor its name say
     /// so.

@@ -4,12 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plumbline::proto::v1::{ModuleServicePushRequest, NodeServiceEnrolRequest, Reachability};
+use plumbline::proto::v1::{ModuleServicePushRequest, ModuleSpec, NodeServiceEnrolRequest, Reachability};
 use plumbline::tls::{Authority, Identity, Role};
+use plumbline_agent::guard::HostFiles;
 use plumbline_agent::serve::listen;
 use plumbline_agent::server::{AgentError, asked_to_end, serve_agent};
 use tokio::sync::watch;
 
+use super::accept::AcceptOptions;
 use super::build::build;
 use super::client::{Client, folder};
 use super::error::CliError;
@@ -34,6 +36,8 @@ pub(super) struct Options {
     /// Containers may be recreated, and those that left the declaration removed.
     #[arg(long)]
     recreate: bool,
+    #[command(flatten)]
+    accept: AcceptOptions,
     /// Where certificates and what is known of this host are kept; else ~/.local/share/plumbline.
     #[arg(long, env = "PLUMBLINE_DATA")]
     data_dir: Option<PathBuf>,
@@ -44,6 +48,7 @@ pub(super) struct Options {
 
 pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     let specs = options.manifests.read()?;
+    options.accept.check(&specs)?;
     let data_dir = options.data_dir.clone().unwrap_or_else(|| folder("XDG_DATA_HOME", ".local/share"));
     let _lock = lock(&data_dir)?;
     let identities = Identities::prepare(&data_dir, printer)?;
@@ -67,7 +72,8 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         let (engine, data_dir, identity) =
             (options.engine.clone(), data_dir.join("agent"), identities.agent.clone());
         let stop = stopped(stop.clone());
-        async move { serve_agent(agent_listener, &engine, &data_dir, &identity, stop).await }
+        let files = HostFiles::default();
+        async move { serve_agent(agent_listener, &engine, files, &data_dir, &identity, stop).await }
     });
     let controller = tokio::spawn({
         let (data_dir, identity) = (data_dir.join("controller"), identities.controller.clone());
@@ -77,7 +83,8 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
 
     let work = async {
         let mut client = Client::connect(&controller_address, &identities.operator).await?;
-        apply(&mut client, specs, agent_address, options.recreate, printer).await
+        let allowed = (options.recreate, &options.accept);
+        apply(&mut client, specs, agent_address, allowed, printer).await
     };
     tokio::pin!(work);
     let (mut agent, mut controller) = (agent, controller);
@@ -119,9 +126,9 @@ async fn first_fault(agent: &mut Server<AgentError>, controller: &mut Server<Con
 
 async fn apply(
     client: &mut Client,
-    specs: Vec<plumbline::proto::v1::ModuleSpec>,
+    specs: Vec<ModuleSpec>,
     agent_address: String,
-    recreate: bool,
+    (recreate, accept): (bool, &AcceptOptions),
     printer: Printer,
 ) -> Result<Exit, CliError> {
     let enrol = NodeServiceEnrolRequest { name: NODE.to_owned(), address: agent_address };
@@ -129,15 +136,16 @@ async fn apply(
     if node.reachability() != Reachability::Ready {
         return Err(CliError::Status(tonic::Status::unavailable(node.detail)));
     }
-    let modules: Vec<String> = specs.iter().map(|spec| spec.name().to_owned()).collect();
+    let modules: Vec<_> = specs.iter().map(|spec| (spec.name().to_owned(), accept.of(spec))).collect();
     // Registering is no news here: all of it is applied right after.
     build(client, specs, true, false, printer.without_text()).await?;
     let mut tally = Tally::default();
-    for module in modules {
+    for (module, accepted_data) in modules {
         let request = ModuleServicePushRequest {
             module,
             nodes: vec![NODE.to_owned()],
             recreate: recreate_policy(recreate).into(),
+            accepted_data,
             ..ModuleServicePushRequest::default()
         };
         tally.add(push(client, request, printer).await?);
