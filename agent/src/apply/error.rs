@@ -27,6 +27,9 @@ pub enum ApplyError {
     /// The spec is not valid.
     #[error("the module is not valid: {0}")]
     Invalid(String),
+    /// What the request allows makes no sense.
+    #[error("{0}")]
+    Allowed(String),
     /// A newer revision was applied already.
     #[error(
         "revision {asked} is older than revision {last}, which was applied already; nothing was touched: push the newest, or roll back, which makes a newer one"
@@ -133,9 +136,10 @@ impl ApplyError {
             Self::Engine(EngineError::TimedOut { .. }) => Code::DeadlineExceeded,
             Self::Engine(error) if error.is_not_found() => Code::NotFound,
             Self::NoContainer { .. } => Code::NotFound,
-            Self::Engine(EngineError::Refused { status: 400, .. }) | Self::Invalid(_) | Self::Circle(_) => {
-                Code::InvalidArgument
-            }
+            Self::Engine(EngineError::Refused { status: 400, .. })
+            | Self::Invalid(_)
+            | Self::Allowed(_)
+            | Self::Circle(_) => Code::InvalidArgument,
             Self::Engine(
                 EngineError::Refused { .. } | EngineError::TooOld { .. } | EngineError::Pull { .. },
             )
@@ -190,6 +194,7 @@ impl ApplyError {
             Self::Engine(EngineError::Malformed { .. }) | Self::Form(_) => "ENGINE_NOT_UNDERSTOOD",
             Self::State(_) => "AGENT_STATE",
             Self::Circle(_) | Self::Invalid(_) => "INVALID_MODULE",
+            Self::Allowed(_) => "INVALID_REQUEST",
             Self::OlderRevision { .. } => "OLDER_REVISION",
             Self::MissingSource { .. } => "MISSING_BIND_SOURCE",
             Self::DataChanged { .. } => "DATA_CHANGED",

@@ -38,7 +38,7 @@ impl<'a> Allowed<'a> {
                 )));
             }
             if one.verdict() == DataGuardVerdict::Unspecified {
-                return Err(ApplyError::Invalid(format!("{named}: it names no verdict")));
+                return Err(ApplyError::Allowed(format!("{named}: it names no verdict")));
             }
         }
         Ok(Self { recreate, data })

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use plumbline::catalogue::ApiVersion;
 use plumbline::diff::SecretHasher;
 use plumbline::order::mentioned;
-use plumbline::plan::{Decision, Standing, decide};
-use plumbline::proto::v1::{ModuleSpec, ObjectKind, PlanResponse};
+use plumbline::plan::{Decision, Standing, are_made, decide};
+use plumbline::proto::v1::{ContainerSpec, ModuleSpec, ObjectKind, PlanResponse};
 use ring::rand::SecureRandom as _;
 use serde_json::Value as Json;
 
@@ -134,6 +134,7 @@ impl One<'_> {
             // An image that was not pasted may be on the host all the same.
             object.facts.image_missing = false;
         }
+        notes.extend(note_on_mounts(&objects));
         let decisions = decide(objects.into_iter().map(|object| object.facts).collect(), recreate);
         let mut result = module_result(self.spec, 0, &decisions, hasher);
         for (object, decision) in result.objects.iter_mut().zip(&decisions) {
@@ -310,6 +311,25 @@ impl One<'_> {
             source => PastedError::Module { module: self.spec.name().to_owned(), source },
         }
     }
+}
+
+/// What text cannot tell of containers that would be put on mounts that hold data.
+fn note_on_mounts(objects: &[Gathered]) -> Option<String> {
+    let facts: Vec<_> = objects.iter().map(|object| object.facts.clone()).collect();
+    let stands_on_data = |object: &&Gathered| {
+        let Detail::Container(container) = &object.detail else { return false };
+        let spec: ContainerSpec = container.desired.transcode_to().unwrap_or_default();
+        container.observed.is_some()
+            && spec.mounts.iter().any(|mount| matches!(mount.r#type(), "bind" | "volume"))
+    };
+    let made = objects.iter().zip(are_made(&facts)).filter_map(|(object, is_made)| is_made.then_some(object));
+    let keys: Vec<&str> = made.filter(stands_on_data).map(|object| object.facts.key.as_str()).collect();
+    (!keys.is_empty()).then(|| {
+        format!(
+            "what stands behind the mounts of {} was not judged: only an agent sees the host's files, and it may refuse",
+            keys.join(", ")
+        )
+    })
 }
 
 fn is_absent_container(decision: &Decision) -> bool {
