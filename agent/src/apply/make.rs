@@ -76,7 +76,7 @@ impl Executor<'_> {
         for bind in body.create["HostConfig"]["Binds"].as_array().into_iter().flatten() {
             // In this form an engine makes a missing source, empty, at every start.
             let source = bind.as_str().and_then(|bind| bind.split(':').next()).unwrap_or_default();
-            if self.host.files.place(source).await == Place::Missing {
+            if !matches!(self.host.files.place(source).await, Place::Found { .. }) {
                 return Err(ApplyError::MissingSource { path: source.to_owned() });
             }
         }
