@@ -14,6 +14,7 @@
 //! * [`normal`]: the one form of each value that means the same to the engine.
 //! * [`diff`]: the one walker that compares two specs, field by field.
 //! * [`engine_form`]: specs to and from the engine's JSON, by the engine paths of the catalogue.
+//! * [`guard`]: what stands behind every mount, before a container is put on it.
 //! * [`order`], [`plan`]: in which order a module is applied, and what is done with each object.
 //! * [`update_lock`]: why a container that asks to be left alone is left alone.
 //! * [`manifest`]: YAML to specs and back, and what a valid spec must satisfy.
@@ -24,6 +25,7 @@ mod any_spec;
 pub mod catalogue;
 pub mod diff;
 pub mod engine_form;
+pub mod guard;
 pub mod manifest;
 pub mod normal;
 pub mod order;

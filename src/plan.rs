@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use crate::catalogue::ApiVersion;
 use crate::diff::LeafChange;
-use crate::proto::v1::{Action, Consequence, ObjectKind, Outcome, RefusalReason};
+use crate::guard;
+use crate::proto::v1::{Action, Consequence, MountVerdict, ObjectKind, Outcome, RefusalReason};
 use crate::update_lock::UpdateLock;
 
 /// Whose an object is, as far as the engine and the agent's state tell.
@@ -54,6 +55,8 @@ pub struct Facts {
     pub bound_to: BTreeSet<String>,
     /// The container holds its update lock.
     pub update_lock: Option<UpdateLock>,
+    /// What stands behind its mounts, if it would be created or recreated ([`are_made`]).
+    pub mounts: Vec<MountVerdict>,
     /// The engine's API version.
     pub api: ApiVersion,
 }
@@ -114,15 +117,28 @@ impl Decision {
             RefusalReason::AutoRemove => format!(
                 "the engine removes {name} as soon as it stops, so there would be no way back: remove it by hand, then apply"
             ),
-            RefusalReason::DataGuard => {
-                "what stands behind a mount is not what the running container has".to_owned()
-            }
+            RefusalReason::DataGuard => self.bad_mounts(),
             RefusalReason::StalePlan => "the plan no longer holds: plan again".to_owned(),
             RefusalReason::UpdateLocked => {
                 self.facts.update_lock.as_ref().map(|lock| lock.refusal(name)).unwrap_or_default()
             }
             RefusalReason::InUse => format!("another container uses the {} {name}", noun(self.facts.kind)),
         }
+    }
+
+    /// The mounts that are refused, with what it takes to accept them.
+    fn bad_mounts(&self) -> String {
+        let refused = self.facts.mounts.iter().filter(|mount| mount.refused);
+        let (mut found, mut options) = (Vec::new(), Vec::new());
+        for mount in refused {
+            found.push(format!("{} ({})", mount.target, guard::word(mount.verdict())));
+            options.push(format!("--accept-data {}", guard::acceptance(mount)));
+        }
+        format!(
+            "behind these mounts does not stand what the container has: {}; mend them, or if it is meant: {}",
+            found.join(", "),
+            options.join(" ")
+        )
     }
 
     /// What this engine cannot hold, since which API version engines can, and which one this engine speaks.
@@ -150,26 +166,43 @@ fn noun(kind: ObjectKind) -> &'static str {
 /// What is done with every object, in the order given. `recreate`: containers may be recreated, and removed if they
 /// left the declaration.
 pub fn decide(objects: Vec<Facts>, recreate: bool) -> Vec<Decision> {
-    let mut decisions: Vec<Decision> = Vec::with_capacity(objects.len());
-    let mut replaced: BTreeSet<String> = BTreeSet::new();
+    let chosen = decide_each(&objects, recreate);
+    let is_refused = chosen.iter().any(|(action, _)| *action == Action::Refused);
+    let of_the_module = |(action, reason)| match action {
+        Action::Refused | Action::Unchanged => (action, reason),
+        _ if is_refused => (Action::Refused, RefusalReason::Module),
+        _ => (action, reason),
+    };
+    let decided = objects.into_iter().zip(chosen.into_iter().map(of_the_module));
+    decided.map(|(facts, (action, reason))| Decision { facts, action, reason }).collect()
+}
+
+/// Which of the objects are containers that are created, or recreated once that is allowed: those that will be put on
+/// mounts.
+pub fn are_made(objects: &[Facts]) -> Vec<bool> {
+    let is_made = |(facts, (action, _)): (&Facts, (Action, RefusalReason))| {
+        facts.kind == ObjectKind::Container && matches!(action, Action::Created | Action::Recreated)
+    };
+    objects.iter().zip(decide_each(objects, true)).map(is_made).collect()
+}
+
+/// What would be done with every object if it did not depend on the others of the module being possible, too.
+fn decide_each(objects: &[Facts], recreate: bool) -> Vec<(Action, RefusalReason)> {
+    let mut decided = Vec::with_capacity(objects.len());
+    let mut replaced: BTreeSet<&str> = BTreeSet::new();
     for facts in objects {
-        let follows = facts.bound_to.iter().any(|key| replaced.contains(key));
-        let (action, reason) = decide_one(&facts, recreate, follows);
-        let by_recreation = action == Action::Recreated || reason == RefusalReason::NeedsRecreation;
-        if facts.kind == ObjectKind::Container && (by_recreation || action == Action::Created) {
-            replaced.insert(facts.key.clone());
+        let follows = facts.bound_to.iter().any(|key| replaced.contains(key.as_str()));
+        let (mut action, mut reason) = decide_one(facts, recreate, follows);
+        let is_made = matches!(action, Action::Created | Action::Recreated);
+        if facts.kind == ObjectKind::Container && (is_made || reason == RefusalReason::NeedsRecreation) {
+            replaced.insert(&facts.key);
         }
-        decisions.push(Decision { facts, action, reason });
-    }
-    if decisions.iter().any(|decision| decision.action == Action::Refused) {
-        for decision in &mut decisions {
-            if !matches!(decision.action, Action::Refused | Action::Unchanged) {
-                decision.action = Action::Refused;
-                decision.reason = RefusalReason::Module;
-            }
+        if is_made && facts.mounts.iter().any(|mount| mount.refused) {
+            (action, reason) = (Action::Refused, RefusalReason::DataGuard);
         }
+        decided.push((action, reason));
     }
-    decisions
+    decided
 }
 
 fn decide_one(facts: &Facts, recreate: bool, follows: bool) -> (Action, RefusalReason) {
@@ -242,139 +275,4 @@ pub fn gravest(actions: impl Iterator<Item = Action>) -> Action {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::catalogue::{Path, container_descriptor, rule};
-    use crate::proto::v1::Cause;
-
-    fn change(consequence: Consequence) -> LeafChange {
-        let field = container_descriptor().get_field_by_name("dns").expect("a field");
-        let path = Path::default().field("containers").key("a").field("dns");
-        LeafChange {
-            path,
-            rule: rule(&field),
-            before: None,
-            after: None,
-            consequence,
-            needs_api: String::new(),
-            cause: Cause::Declared,
-        }
-    }
-
-    fn facts(key: &str, standing: Standing, changes: &[Consequence]) -> Facts {
-        Facts {
-            kind: ObjectKind::Container,
-            key: key.to_owned(),
-            engine_name: format!("m-{key}"),
-            engine_id: String::new(),
-            standing,
-            changes: changes.iter().map(|consequence| change(*consequence)).collect(),
-            ignored: 0,
-            down: false,
-            removes_itself: false,
-            image_missing: false,
-            bound_to: BTreeSet::new(),
-            update_lock: None,
-            api: ApiVersion::OLDEST,
-        }
-    }
-
-    fn actions(decisions: &[Decision]) -> Vec<(Action, RefusalReason)> {
-        decisions.iter().map(|decision| (decision.action, decision.reason)).collect()
-    }
-
-    #[test]
-    fn each_standing_leads_to_its_action() {
-        use Consequence::{InPlace, Recreate, Unsupported};
-        let none = RefusalReason::Unspecified;
-        for (standing, changes, recreate, action, reason) in [
-            (Standing::Absent, &[InPlace][..], false, Action::Created, none),
-            (Standing::Absent, &[Unsupported][..], true, Action::Refused, RefusalReason::Unsupported),
-            (Standing::Ours, &[][..], false, Action::Unchanged, none),
-            (Standing::Ours, &[InPlace][..], false, Action::Updated, none),
-            (
-                Standing::Ours,
-                &[InPlace, Recreate][..],
-                false,
-                Action::Refused,
-                RefusalReason::NeedsRecreation,
-            ),
-            (Standing::Ours, &[InPlace, Recreate][..], true, Action::Recreated, none),
-            (Standing::Foreign, &[][..], true, Action::Refused, RefusalReason::NotOurs),
-            (Standing::LeftOver, &[][..], false, Action::Refused, RefusalReason::NeedsRemoval),
-            (Standing::LeftOver, &[][..], true, Action::Removed, none),
-            (Standing::ExternalMissing, &[][..], true, Action::Refused, RefusalReason::Missing),
-        ] {
-            let decisions = decide(vec![facts("a", standing, changes)], recreate);
-            assert_eq!(actions(&decisions), [(action, reason)], "{standing:?} {changes:?} {recreate}");
-        }
-    }
-
-    #[test]
-    fn a_field_that_the_engine_cannot_hold_is_named_with_both_versions() {
-        let mut container = facts("a", Standing::Absent, &[Consequence::Recreate, Consequence::Unsupported]);
-        container.changes[1].needs_api = "1.45".to_owned();
-        let detail = decide(vec![container], true)[0].detail();
-        assert!(
-            detail.starts_with(
-                "this engine speaks API 1.41 and cannot hold containers.a.dns (needs API 1.45):"
-            )
-        );
-    }
-
-    #[test]
-    fn one_refusal_refuses_the_module() {
-        let objects = vec![
-            facts("a", Standing::Absent, &[]),
-            facts("b", Standing::Ours, &[Consequence::Recreate]),
-            facts("c", Standing::Ours, &[]),
-        ];
-        assert_eq!(
-            actions(&decide(objects, false)),
-            [
-                (Action::Refused, RefusalReason::Module),
-                (Action::Refused, RefusalReason::NeedsRecreation),
-                (Action::Unchanged, RefusalReason::Unspecified),
-            ]
-        );
-    }
-
-    #[test]
-    fn who_lives_in_a_recreated_namespace_is_recreated_after_it() {
-        let mut guest = facts("b", Standing::Ours, &[]);
-        guest.bound_to = BTreeSet::from(["a".to_owned()]);
-        let host = facts("a", Standing::Ours, &[Consequence::Recreate]);
-        let allowed = decide(vec![host.clone(), guest.clone()], true);
-        assert_eq!(allowed[1].action, Action::Recreated);
-        let refused = decide(vec![host, guest], false);
-        assert_eq!(refused[1].reason, RefusalReason::NeedsRecreation);
-    }
-
-    #[test]
-    fn who_holds_its_update_lock_is_neither_recreated_nor_removed_but_changed_in_place() {
-        use Consequence::{InPlace, Recreate};
-        for (standing, changes, recreate, action, reason) in [
-            (Standing::Ours, &[Recreate][..], true, Action::Refused, RefusalReason::UpdateLocked),
-            (Standing::Ours, &[Recreate][..], false, Action::Refused, RefusalReason::NeedsRecreation),
-            (Standing::LeftOver, &[][..], true, Action::Refused, RefusalReason::UpdateLocked),
-            (Standing::Ours, &[InPlace][..], true, Action::Updated, RefusalReason::Unspecified),
-            (Standing::Ours, &[][..], true, Action::Unchanged, RefusalReason::Unspecified),
-        ] {
-            let mut container = facts("a", standing, changes);
-            container.update_lock = Some(UpdateLock { path: "/run/lock".to_owned(), seen: true });
-            let decisions = decide(vec![container], recreate);
-            assert_eq!(actions(&decisions), [(action, reason)], "{standing:?} {changes:?} {recreate}");
-            if reason == RefusalReason::UpdateLocked {
-                let detail = decisions[0].detail();
-                assert!(detail.contains("m-a") && detail.contains("/run/lock"), "{detail}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_container_that_removes_itself_is_never_recreated() {
-        let mut container = facts("a", Standing::Ours, &[Consequence::Recreate]);
-        container.removes_itself = true;
-        assert_eq!(decide(vec![container], true)[0].reason, RefusalReason::AutoRemove);
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@
 //! * [`apply`]: one apply, from spec to result; plan and adoption use its first half.
 //! * [`removal`]: a module's containers and networks go, its volumes stay.
 //! * [`container`]: one container in its four forms: declared, desired, observed, and the body that creates it.
+//! * [`guard`]: what stands behind the mounts, as far as the host's files tell.
 //! * [`pasted`]: a plan from the text of `docker inspect`, without an engine.
 //! * [`take`]: from a running container to its declaration.
 //! * [`engine`]: the engine, in a handle that only looks and one that acts.
@@ -24,6 +25,7 @@
 pub mod apply;
 pub mod container;
 pub mod engine;
+pub mod guard;
 pub mod journal;
 pub mod operations;
 pub mod pasted;

@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use tonic::service::Routes;
 
 use crate::engine::Engine;
+use crate::guard::HostFiles;
 use crate::serve::{MESSAGE_LIMIT, ServeError, allow, listen, serve};
 use crate::service::Agent;
 use crate::state::{State, StateError};
@@ -23,6 +24,10 @@ pub struct AgentOptions {
     /// The engine's Unix socket.
     #[arg(long, default_value = "/var/run/docker.sock", env = "PLUMBLINE_ENGINE")]
     pub engine: PathBuf,
+    /// Where the host's root is mounted, with all that is mounted in it. For an agent in a container (`docker run -v
+    /// /:/host:ro --cap-add SYS_PTRACE`): the data guard looks there for what stands behind mounts.
+    #[arg(long, default_value = "/", env = "PLUMBLINE_HOST_ROOT", value_name = "PATH")]
+    pub host_root: PathBuf,
     /// Where the agent keeps what it knows. One agent for each directory.
     #[arg(long, default_value = "/var/lib/plumbline-agent", env = "PLUMBLINE_AGENT_DATA")]
     pub data_dir: PathBuf,
@@ -65,13 +70,15 @@ pub enum AgentError {
 pub async fn run(options: &AgentOptions, shutdown: impl Future<Output = ()>) -> Result<(), AgentError> {
     let identity = Identity::load(&options.ca, &options.cert, &options.key)?;
     let listener = listen(&options.listen).await?;
-    serve_agent(listener, &options.engine, &options.data_dir, &identity, shutdown).await
+    let files = HostFiles::below(&options.host_root);
+    serve_agent(listener, &options.engine, files, &options.data_dir, &identity, shutdown).await
 }
 
 /// Runs an agent on a listener that is bound already.
 pub async fn serve_agent(
     listener: TcpListener,
     engine_socket: &Path,
+    files: HostFiles,
     data_dir: &Path,
     identity: &Identity,
     shutdown: impl Future<Output = ()>,
@@ -87,7 +94,7 @@ pub async fn serve_agent(
         // It may come later; every call says so until then.
         Err(error) => tracing::warn!(%error, "the engine does not answer yet"),
     }
-    let agent = Agent::new(engine, state, identity.installation(), &peer.name);
+    let agent = Agent::new(engine, state, identity.installation(), files, &peer.name);
     let operations = agent.operations();
     operations.recover_all();
     let service = AgentServiceServer::new(agent)

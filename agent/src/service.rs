@@ -17,6 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::apply::{self, ApplyError, Host, observe_container, owner};
 use crate::engine::Engine;
+use crate::guard::HostFiles;
 use crate::operations::Operations;
 use crate::secrets::Secrets;
 use crate::state::State;
@@ -32,14 +33,16 @@ pub struct Agent {
     state: Arc<State>,
     operations: Arc<Operations>,
     installation: String,
+    files: HostFiles,
     name: String,
 }
 
 impl Agent {
-    /// An agent for one engine. `installation` and `name` are those of its certificate.
-    pub fn new(engine: Engine, state: Arc<State>, installation: &str, name: &str) -> Self {
-        let operations = Arc::new(Operations::new(engine.clone(), state.clone(), installation));
-        Self { engine, state, operations, installation: installation.to_owned(), name: name.to_owned() }
+    /// An agent for one engine, on the host whose files these are. `installation` and `name` are those of its certificate.
+    pub fn new(engine: Engine, state: Arc<State>, installation: &str, files: HostFiles, name: &str) -> Self {
+        let operations = Operations::new(engine.clone(), state.clone(), installation, files.clone());
+        let (installation, name) = (installation.to_owned(), name.to_owned());
+        Self { engine, state, operations: Arc::new(operations), installation, files, name }
     }
 
     /// What is being applied; it outlives every call.
@@ -131,8 +134,8 @@ impl AgentService for Agent {
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
-        let plan =
-            apply::plan(self.engine.reader(), &self.state, &self.installation, request.get_ref()).await;
+        let Self { engine, state, installation, files, .. } = self;
+        let plan = apply::plan(engine.reader(), state, installation, files, request.get_ref()).await;
         plan.map(Response::new).map_err(|error| {
             error.to_status(&request.get_ref().spec.as_ref().map(Secrets::of).unwrap_or_default())
         })

@@ -26,7 +26,7 @@ impl SecretHasher {
     }
 }
 
-/// A change as it travels.
+/// A change as it travels, without what the data guard says.
 pub fn to_wire(change: &LeafChange, hasher: &SecretHasher) -> Change {
     Change {
         path: change.path.to_wire(),

@@ -48,7 +48,12 @@ fn what_this_build_knows_is_decoded() {
     let container =
         ContainerSpec { command: vec!["hold".to_owned()], mounts: vec![mount], ..Default::default() };
     let spec = ModuleSpec { containers: [("web".to_owned(), container)].into(), ..Default::default() };
-    let request = PlanRequest { spec: Some(spec), revision: 7, recreate: RecreatePolicy::Allow.into() };
+    let request = PlanRequest {
+        spec: Some(spec),
+        revision: 7,
+        recreate: RecreatePolicy::Allow.into(),
+        ..PlanRequest::default()
+    };
     assert_eq!(decode(request.encode_to_vec()), Ok(request));
     assert_eq!(decode(Vec::new()), Ok(PlanRequest::default()));
 }

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use plumbline::catalogue::ApiVersion;
 use plumbline::manifest::{ManifestError, Source, read};
 use plumbline::proto::v1::{
-    ApplyRequest, Change, ModuleSpec, ObjectResult, Phase, PlanRequest, RecreatePolicy,
+    ApplyRequest, Change, DataAcceptance, ModuleSpec, MountVerdict, ObjectResult, Phase, PlanRequest,
+    RecreatePolicy, RefusalReason,
 };
 use plumbline_agent::apply::{self, Host, Report};
 use plumbline_agent::engine::Engine;
+use plumbline_agent::guard::HostFiles;
 use plumbline_agent::state::State;
 use serde_json::{Value as Json, json};
 
@@ -205,15 +207,31 @@ impl World {
         object(self.objects(spec, allow).await?)
     }
 
-    /// Applies a module; all of its objects.
+    /// Applies a module; all of its objects. The samples are not about data: what the data guard refuses is meant.
     pub(crate) async fn objects(&self, spec: &ModuleSpec, allow: bool) -> Result<Vec<ObjectResult>, String> {
+        let objects = self.applied(spec, allow, Vec::new()).await?;
+        match refused_data(&objects) {
+            none if none.is_empty() => Ok(objects),
+            accepted => self.applied(spec, allow, accepted).await,
+        }
+    }
+
+    async fn applied(
+        &self,
+        spec: &ModuleSpec,
+        allow: bool,
+        accepted_data: Vec<DataAcceptance>,
+    ) -> Result<Vec<ObjectResult>, String> {
         let request = ApplyRequest {
             operation_id: "conformance".to_owned(),
             spec: Some(spec.clone()),
             recreate: policy(allow).into(),
+            accepted_data,
             ..ApplyRequest::default()
         };
-        let applied = apply::apply(&self.engine, &self.state, &self.installation, &request, &Silent).await;
+        let files = HostFiles::default();
+        let applied =
+            apply::apply(&self.engine, &self.state, &self.installation, &files, &request, &Silent).await;
         match applied.error {
             Some(error) => Err(error.to_string()),
             None => Ok(applied.result.unwrap_or_default().objects),
@@ -232,12 +250,20 @@ impl World {
     }
 
     async fn planned(&self, spec: &ModuleSpec, allow: bool) -> Result<Vec<ObjectResult>, String> {
-        let request = PlanRequest { spec: Some(spec.clone()), revision: 0, recreate: policy(allow).into() };
-        let reader = self.engine.reader();
-        let plan = apply::plan(reader, &self.state, &self.installation, &request)
-            .await
-            .map_err(|error| error.to_string())?;
-        Ok(plan.result.unwrap_or_default().objects)
+        let mut request = PlanRequest {
+            spec: Some(spec.clone()),
+            recreate: policy(allow).into(),
+            ..PlanRequest::default()
+        };
+        let (reader, files) = (self.engine.reader(), HostFiles::default());
+        let plan = async |request: &PlanRequest| {
+            let plan = apply::plan(reader, &self.state, &self.installation, &files, request).await;
+            let result = plan.map_err(|error| error.to_string())?.result;
+            Ok::<_, String>(result.unwrap_or_default().objects)
+        };
+        let objects = plan(&request).await?;
+        request.accepted_data = refused_data(&objects);
+        if request.accepted_data.is_empty() { Ok(objects) } else { plan(&request).await }
     }
 
     /// Id, start and process of a container: what must not change when nothing is touched.
@@ -262,6 +288,18 @@ pub(crate) fn read_module(module: &Json) -> Result<ModuleSpec, ManifestError> {
 pub(crate) fn asked_api() -> Option<ApiVersion> {
     let text = std::env::var("PLUMBLINE_ENGINE_API").ok()?;
     Some(text.parse().expect("PLUMBLINE_ENGINE_API is an API version, as 1.41"))
+}
+
+/// What it takes to accept every mount for which the data guard refused.
+fn refused_data(objects: &[ObjectResult]) -> Vec<DataAcceptance> {
+    let refused = objects.iter().filter(|object| object.reason() == RefusalReason::DataGuard);
+    let mounts = refused.flat_map(|object| &object.mounts).filter(|mount| mount.refused);
+    let accept = |mount: &MountVerdict| DataAcceptance {
+        container: mount.container.clone(),
+        target: mount.target.clone(),
+        verdict: mount.verdict,
+    };
+    mounts.map(accept).collect()
 }
 
 fn policy(allow: bool) -> RecreatePolicy {

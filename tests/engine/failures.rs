@@ -5,7 +5,7 @@ use plumbline_agent::apply::ApplyError;
 use serde_json::json;
 
 use crate::free::free_ports;
-use crate::site::{Site, docker, hold, object, text};
+use crate::site::{Site, docker, hold, object, request, text};
 
 /// The old container is the one that runs, under its own name, with its own restart policy, and nothing else is there.
 async fn is_back(site: &Site, before: &serde_json::Value) {
@@ -78,11 +78,15 @@ async fn a_port_of_a_stranger_brings_the_old_container_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn h29_a_bind_source_that_is_missing_is_an_error_and_nothing_is_made_on_the_host() {
+async fn h29_a_bind_source_that_is_missing_is_refused_and_nothing_is_made_on_the_host() {
     let site = Site::new("missing").await;
     let missing = format!("{}/not-there", site.host_folder("root"));
     let spec = site.holding(&json!({ "mounts": [format!("{missing}:/data")] }));
-    let error = site.fails(&spec).await;
+    let refused = site.apply(&spec, true).await;
+    assert_eq!(object(&refused, "c").reason(), RefusalReason::DataGuard);
+    // Who accepts that it is missing hears it from the engine, which does not make it either.
+    let accepting = async |spec| site.apply_request(&request(spec, &["/data=missing"])).await.error;
+    let error = accepting(&spec).await.expect("it cannot be mounted");
     assert!(error.to_string().contains("bind source path does not exist"), "{error}");
     assert!(!std::path::Path::new(&missing).exists());
     assert_eq!(site.containers(), [] as [&str; 0]);
@@ -91,7 +95,9 @@ async fn h29_a_bind_source_that_is_missing_is_an_error_and_nothing_is_made_on_th
     let before = site.inspect("c").await;
     let relabelled = site.holding(&json!({ "mounts": [format!("{missing}:/data:z")] }));
     for spec in [&spec, &relabelled] {
-        site.fails(spec).await;
+        let refused = site.apply(spec, true).await;
+        assert_eq!(object(&refused, "c").reason(), RefusalReason::DataGuard);
+        assert!(accepting(spec).await.is_some());
         assert!(
             !std::path::Path::new(&missing).exists(),
             "not even in the form that engines make host paths for"

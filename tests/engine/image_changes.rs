@@ -109,7 +109,11 @@ async fn what_another_image_brings_has_the_image_as_its_cause() {
     let away =
         leaves.map(|(leaf, with, without)| format!("{leaf}: {with} -> {without} (RECREATE, IMAGE_DEFAULT)"));
     assert_eq!(host.differs(&spec).await, [vec![image(&full, &plain)], away.to_vec()].concat());
-    assert_eq!(host.apply(&spec, true).await.outcome(), Outcome::Recreated);
+    // The image's volume goes with what the container has in it.
+    let refused = host.apply(&spec, true).await;
+    assert_eq!(object(&refused, "c").reason(), RefusalReason::DataGuard);
+    let recreated = host.apply_accepting(&spec, &["/imgvol=removed"]).await;
+    assert_eq!(recreated.outcome(), Outcome::Recreated);
     host.settled(&spec).await;
 
     tag.moves_to("plumbline/defaults:1");

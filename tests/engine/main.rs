@@ -10,6 +10,8 @@ mod failures;
 mod faults;
 #[path = "../free.rs"]
 mod free;
+mod guard;
+mod guard_kinds;
 mod half_way;
 mod image_changes;
 mod in_place;

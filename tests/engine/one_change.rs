@@ -46,7 +46,9 @@ async fn one_change_on(host: &Served, before: &Json, after: &Json, expected: &st
 #[tokio::test(flavor = "multi_thread")]
 async fn h03_h09_a_changed_bind_path_is_one_change() {
     let host = Served::new("onebind").await;
-    let (old, new) = (host.site.host_folder("old"), host.site.host_folder("new"));
+    // Another path to the same data: what stands there is not what is tested here.
+    let (old, new) = (host.site.host_folder("old"), format!("{}/new", host.site.host_folder("links")));
+    std::os::unix::fs::symlink(&old, &new).expect("a link");
     let declare = |folder: &str| json!({ "mounts": [format!("{folder}:/srv")] });
     let expected = format!("mounts[/srv].source: {old} -> {new} (RECREATE, DECLARED)");
     one_change_on(&host, &declare(&old), &declare(&new), &expected, |inspect| {

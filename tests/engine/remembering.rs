@@ -14,7 +14,8 @@ use crate::site::{Silent, Site, docker, hold, object};
 /// What an agent with this state would do.
 async fn planned(site: &Site, state: &State, spec: &ModuleSpec) -> (Action, RefusalReason) {
     let request = PlanRequest { spec: Some(spec.clone()), ..PlanRequest::default() };
-    let planned = plan(site.engine.reader(), state, &site.installation, &request).await.expect("a plan");
+    let planned =
+        plan(site.engine.reader(), state, &site.installation, &site.files, &request).await.expect("a plan");
     let result = planned.result.expect("a result");
     (object(&result, "c").action(), object(&result, "c").reason())
 }
@@ -97,7 +98,7 @@ async fn h26_what_another_version_remembered_recreates_nothing() {
             recreate: RecreatePolicy::Allow.into(),
             ..ApplyRequest::default()
         };
-        let applied = apply(&site.engine, &state, &site.installation, &request, &Silent).await;
+        let applied = apply(&site.engine, &state, &site.installation, &site.files, &request, &Silent).await;
         let result = applied.result.unwrap_or_else(|| panic!("{version}: {:?}", applied.error));
         assert_eq!(result.action(), Action::Unchanged, "{version}");
         assert_eq!((site.identity("c").await, site.engine.mutations()), before, "{version}");

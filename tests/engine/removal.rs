@@ -321,7 +321,12 @@ async fn it_goes_on_when_the_caller_leaves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_takes_its_turn_after_an_apply() {
     let site = Site::new("removalturn").await;
-    let operations = Arc::new(Operations::new(site.engine.clone(), site.state.clone(), &site.installation));
+    let operations = Arc::new(Operations::new(
+        site.engine.clone(),
+        site.state.clone(),
+        &site.installation,
+        site.files.clone(),
+    ));
     let request = ApplyRequest {
         operation_id: site.name.clone(),
         spec: Some(site.holding(&json!({}))),

@@ -13,6 +13,7 @@ use plumbline::proto::v1::{
     ModuleSpec, ObserveRequest, ObserveResponse, PlanRequest, RecreatePolicy, Value,
 };
 use plumbline::tls::{Authority, Identity, IssuedPaths, Role, Timeouts, agent_host_name, connect};
+use plumbline_agent::guard::HostFiles;
 use plumbline_agent::server::serve_agent;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -20,7 +21,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
 use crate::proxy::Proxy;
-use crate::site::{Site, changes, object};
+use crate::site::{Site, acceptances, changes, docker, object};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -42,6 +43,15 @@ enum Running {
     Here(oneshot::Sender<()>, JoinHandle<()>),
     /// As a process of its own.
     Apart(Process),
+    /// In a container of this name.
+    Contained(String),
+}
+
+/// Where the agent runs.
+enum How<'a> {
+    Here,
+    Apart { docker_config: &'a Path },
+    Contained { host_root: bool },
 }
 
 /// A process that ends when this is dropped.
@@ -57,16 +67,21 @@ impl Drop for Process {
 impl Served {
     /// A host for the test of this name.
     pub(crate) async fn new(test: &str) -> Self {
-        Self::with(test, None).await
+        Self::with(test, &How::Here).await
+    }
+
+    /// The same with the agent in a container, with the host's root mounted or not.
+    pub(crate) async fn contained(test: &str, host_root: bool) -> Self {
+        Self::with(test, &How::Contained { host_root }).await
     }
 
     /// The same with the agent as a process of its own, whose user has this folder for the configuration of Docker's
     /// command line.
     pub(crate) async fn with_docker_config(test: &str, docker_config: &Path) -> Self {
-        Self::with(test, Some(docker_config)).await
+        Self::with(test, &How::Apart { docker_config }).await
     }
 
-    async fn with(test: &str, docker_config: Option<&Path>) -> Self {
+    async fn with(test: &str, how: &How<'_>) -> Self {
         let site = Site::new(test).await;
         let folder = tempfile::tempdir().expect("a folder");
         let authority = Authority::init(&folder.path().join("ca"), "test").expect("an authority");
@@ -82,9 +97,12 @@ impl Served {
         let identities = [load(&agent), load(&controller)];
         let engine = Proxy::listen(&folder.path().join("engine.sock"));
         let issued_agent = agent;
-        let (agent, address) = match docker_config {
-            None => start_here(folder.path(), identities[0].clone()).await,
-            Some(config) => start_apart(folder.path(), &issued_agent, config),
+        let (agent, address) = match how {
+            How::Here => start_here(folder.path(), identities[0].clone()).await,
+            How::Apart { docker_config } => start_apart(folder.path(), &issued_agent, docker_config),
+            How::Contained { host_root } => {
+                start_contained(folder.path(), &issued_agent, &site.name, *host_root)
+            }
         };
         let channel = channel_to(&address, &identities[1]).await;
         Self { site, engine, channel, agent: Some(agent), identities, issued: issued_agent, folder }
@@ -100,6 +118,7 @@ impl Served {
                 ended.await.expect("the agent ends");
             }
             Some(Running::Apart(process)) => drop(process),
+            Some(Running::Contained(name)) => drop(docker(&["rm", "-f", &name])),
             None => {}
         }
         if forgetful {
@@ -112,7 +131,7 @@ impl Served {
 
     /// A host whose agent is a process that can be killed.
     pub(crate) async fn killable(test: &str) -> Self {
-        Self::with(test, Some(Path::new("/nonexistent"))).await
+        Self::with(test, &How::Apart { docker_config: Path::new("/nonexistent") }).await
     }
 
     /// Kills the agent's process (SIGKILL).
@@ -168,6 +187,16 @@ impl Served {
             events.push(event);
         }
         events
+    }
+
+    /// Applies with permission to recreate and to put containers on these mounts (`/data=empty`), expecting a result.
+    pub(crate) async fn apply_accepting(&self, spec: &ModuleSpec, accepted: &[&str]) -> ModuleResult {
+        let id = uuid::Uuid::new_v4().to_string();
+        let request = ApplyRequest { accepted_data: acceptances(accepted), ..self.request(&id, spec, true) };
+        match self.events(request).await.pop().and_then(|last| last.event) {
+            Some(Event::Result(result)) => result,
+            other => panic!("the apply has no result: {other:?}"),
+        }
     }
 
     async fn end(&self, spec: &ModuleSpec, allow: bool) -> Option<Event> {
@@ -241,30 +270,69 @@ async fn start_here(folder: &Path, identity: Arc<Identity>) -> (Running, String)
     let (socket, data) = (folder.join("engine.sock"), folder.join("data"));
     let ended = tokio::spawn(async move {
         let asked = async { drop(asked.await) };
-        serve_agent(listener, &socket, &data, &identity, asked).await.expect("the agent serves");
+        serve_agent(listener, &socket, HostFiles::default(), &data, &identity, asked)
+            .await
+            .expect("the agent serves");
     });
     (Running::Here(end, ended), address)
 }
 
+/// The agent's options, for a process of its own.
+fn options(folder: &Path, agent: &IssuedPaths) -> Vec<String> {
+    let (engine, data) = (folder.join("engine.sock"), folder.join("data"));
+    let paths = [
+        ("--engine", &engine),
+        ("--data-dir", &data),
+        ("--ca", &agent.ca),
+        ("--cert", &agent.certificate),
+        ("--key", &agent.key),
+    ];
+    let options = paths.into_iter().flat_map(|(name, path)| [name.to_owned(), path.display().to_string()]);
+    ["--listen".to_owned(), "127.0.0.1:0".to_owned()].into_iter().chain(options).collect()
+}
+
+/// The host's own libraries take the place of the image's, for the agent is linked to them.
+fn start_contained(folder: &Path, agent: &IssuedPaths, name: &str, host_root: bool) -> (Running, String) {
+    let (name, program) =
+        (format!("{name}-agent"), format!("{}:/agent:ro", env!("CARGO_BIN_EXE_plumb-agent")));
+    let own = format!("{0}:{0}", folder.display());
+    let mut command = vec!["run", "-d", "--name", &name, "--network", "host", "-e", "NO_COLOR=1"];
+    command.extend(["--cap-add", "SYS_PTRACE", "--security-opt", "apparmor=unconfined"]);
+    for mount in ["/lib:/lib:ro", "/lib64:/lib64:ro", "/usr/lib:/usr/lib:ro", &program, &own] {
+        command.extend(["-v", mount]);
+    }
+    if host_root {
+        command.extend(["-v", "/:/host:ro", "-e", "PLUMBLINE_HOST_ROOT=/host"]);
+    }
+    command.extend(["--entrypoint", "/agent", "plumbline/sample:1"]);
+    let options = options(folder, agent);
+    command.extend(options.iter().map(String::as_str));
+    docker(&command);
+    let address = address_in(|| crate::site::docker_says(&["logs", &name]));
+    (Running::Contained(name), address)
+}
+
 fn start_apart(folder: &Path, agent: &IssuedPaths, docker_config: &Path) -> (Running, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb-agent"));
-    command.args(["--listen", "127.0.0.1:0"]).env("DOCKER_CONFIG", docker_config).env("NO_COLOR", "1");
-    let (engine, data) = (folder.join("engine.sock"), folder.join("data"));
-    command.arg("--engine").arg(engine).arg("--data-dir").arg(data);
-    command.arg("--ca").arg(&agent.ca).arg("--cert").arg(&agent.certificate).arg("--key").arg(&agent.key);
+    command.args(options(folder, agent)).env("DOCKER_CONFIG", docker_config).env("NO_COLOR", "1");
     let log = folder.join("agent.log");
     let file = std::fs::File::create(&log).expect("a file");
     let child = command.stderr(file).spawn().expect("the agent starts");
     let agent = Running::Apart(Process(child));
+    (agent, address_in(|| std::fs::read_to_string(&log).expect("it is there")))
+}
+
+/// The address that an agent says it listens on.
+fn address_in(log: impl Fn() -> String) -> String {
     for _ in 0..100 {
-        let said = std::fs::read_to_string(&log).expect("it is there");
+        let said = log();
         let address = said.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next());
         if let Some(address) = address {
-            return (agent, address.to_owned());
+            return address.to_owned();
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("the agent does not listen: {}", std::fs::read_to_string(&log).unwrap_or_default());
+    panic!("the agent does not listen: {}", log());
 }
 
 async fn channel_to(address: &str, controller: &Identity) -> Channel {

@@ -4,13 +4,15 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use plumbline::guard::verdict_named;
 use plumbline::manifest::{Source, read};
 use plumbline::proto::v1::{
-    Action, ApplyRequest, Change, ModuleResult, ModuleSpec, ObjectResult, Phase, PlanRequest, PlanResponse,
-    RecreatePolicy,
+    Action, ApplyRequest, Change, DataAcceptance, ModuleResult, ModuleSpec, ObjectResult, Phase, PlanRequest,
+    PlanResponse, RecreatePolicy,
 };
 use plumbline_agent::apply::{self, Applied, ApplyError, Report};
 use plumbline_agent::engine::Engine;
+use plumbline_agent::guard::HostFiles;
 use plumbline_agent::state::State;
 use serde_json::{Value as Json, json};
 
@@ -23,6 +25,8 @@ pub(crate) fn socket() -> String {
 pub(crate) struct Site {
     pub(crate) engine: Engine,
     pub(crate) state: Arc<State>,
+    /// What the agent takes for the host's files.
+    pub(crate) files: HostFiles,
     pub(crate) installation: String,
     /// The module's name, and before every other name.
     pub(crate) name: String,
@@ -49,7 +53,8 @@ impl Site {
         let name = format!("{test}-{}", std::process::id());
         let folder = tempfile::tempdir().expect("a folder");
         let state = Arc::new(State::open(&folder.path().join("state")).expect("a state"));
-        Self { engine, state, installation: format!("test-{name}"), name, folder }
+        let installation = format!("test-{name}");
+        Self { engine, state, files: HostFiles::default(), installation, name, folder }
     }
 
     /// A folder of the host, made for this test.
@@ -74,13 +79,21 @@ impl Site {
     }
 
     pub(crate) async fn try_apply(&self, spec: &ModuleSpec, allow: bool) -> Applied {
-        let request = ApplyRequest {
-            operation_id: "test".to_owned(),
-            spec: Some(spec.clone()),
-            recreate: policy(allow).into(),
-            ..ApplyRequest::default()
-        };
-        apply::apply(&self.engine, &self.state, &self.installation, &request, &Silent).await
+        self.apply_request(&ApplyRequest { recreate: policy(allow).into(), ..request(spec, &[]) }).await
+    }
+
+    pub(crate) async fn apply_request(&self, request: &ApplyRequest) -> Applied {
+        let Self { engine, state, installation, files, .. } = self;
+        apply::apply(engine, state, installation, files, request, &Silent).await
+    }
+
+    /// Applies with permission to recreate and to put containers on these mounts (`/data=empty`), expecting a result.
+    pub(crate) async fn apply_accepting(&self, spec: &ModuleSpec, accepted: &[&str]) -> ModuleResult {
+        let applied = self.apply_request(&request(spec, accepted)).await;
+        if let Some(error) = applied.error {
+            panic!("the apply failed: {error}");
+        }
+        applied.result.expect("a result")
     }
 
     /// Applies, expecting a result.
@@ -98,8 +111,23 @@ impl Site {
     }
 
     pub(crate) async fn plan(&self, spec: &ModuleSpec, allow: bool) -> PlanResponse {
-        let request = PlanRequest { spec: Some(spec.clone()), revision: 0, recreate: policy(allow).into() };
-        apply::plan(self.engine.reader(), &self.state, &self.installation, &request).await.expect("a plan")
+        self.plan_accepting(spec, allow, &[]).await
+    }
+
+    pub(crate) async fn plan_accepting(
+        &self,
+        spec: &ModuleSpec,
+        allow: bool,
+        accepted: &[&str],
+    ) -> PlanResponse {
+        let request = PlanRequest {
+            spec: Some(spec.clone()),
+            recreate: policy(allow).into(),
+            accepted_data: acceptances(accepted),
+            ..PlanRequest::default()
+        };
+        let Self { engine, state, installation, files, .. } = self;
+        apply::plan(engine.reader(), state, installation, files, &request).await.expect("a plan")
     }
 
     /// What differs on the container `c`.
@@ -182,8 +210,37 @@ pub(crate) fn docker(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
+/// The same with what it prints on standard error, where a container's log goes, too.
+pub(crate) fn docker_says(arguments: &[&str]) -> String {
+    let mut command = Command::new("docker");
+    let output = command.arg("-H").arg(format!("unix://{}", socket())).args(arguments).output();
+    let output = output.expect("docker's command line is needed");
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
 pub(crate) fn text(json: &Json) -> String {
     json.as_str().unwrap_or_default().to_owned()
+}
+
+/// A request that allows a recreation, and these verdicts.
+pub(crate) fn request(spec: &ModuleSpec, accepted: &[&str]) -> ApplyRequest {
+    ApplyRequest {
+        operation_id: "test".to_owned(),
+        spec: Some(spec.clone()),
+        recreate: RecreatePolicy::Allow.into(),
+        accepted_data: acceptances(accepted),
+        ..ApplyRequest::default()
+    }
+}
+
+/// From `/data=empty`: on whichever container has that target.
+pub(crate) fn acceptances(accepted: &[&str]) -> Vec<DataAcceptance> {
+    let read = |text: &&str| {
+        let (target, word) = text.split_once('=').expect("a target and a verdict");
+        let verdict = verdict_named(word).expect("a verdict").into();
+        DataAcceptance { container: String::new(), target: target.to_owned(), verdict }
+    };
+    accepted.iter().map(read).collect()
 }
 
 fn policy(allow: bool) -> RecreatePolicy {

@@ -146,4 +146,75 @@ fn a_moved_directory_is_a_change_also_where_the_rename_keeps_its_inode() {
     assert_eq!(fleet.engine().mutations(), [""; 0]);
     assert_eq!(identity(&format!("{module}-app")), before);
     assert!(!old.exists(), "an apply does not make host paths");
+
+    let said = fleet.plumb(["push", &module, "--recreate"]).ended(0);
+    said.says(&["on host-1: recreated", "data /data moved: what the container has from"]);
+    assert!(!old.exists(), "an apply does not make host paths");
+}
+
+/// The first half: the container was recreated on a directory that did not hold the data yet.
+#[test]
+fn a_directory_that_does_not_hold_the_data_yet_is_refused_until_somebody_says_that_it_is_meant() {
+    let fleet = Fleet::start();
+    let module = fleet.module("blank");
+    let container = format!("{module}-app");
+    let (old, new) = (fleet.path("old"), fleet.path("new"));
+    std::fs::create_dir(&old).expect("the folder can be written");
+    std::fs::write(old.join("keys"), "kept").expect("the folder can be written");
+    let declare = |source: &std::path::Path| {
+        let mount = format!("mounts: ['{}:/data']", source.display());
+        fleet.register(&module, &waiting(&module, &[&mount]));
+    };
+    declare(&old);
+    fleet.plumb(["push", &module, "--node", "host-1"]).ended(0).says(&["data /data first_use: "]);
+    let before = identity(&container);
+    fleet.engine().forget();
+    declare(&new);
+    let refused = |verdict: &str| {
+        let remedy = format!("--accept-data app:/data={verdict}");
+        let line = format!("! /data {verdict}: {}", new.display());
+        let plan = fleet.plumb(["plan", &module, "--recreate"]).ended(0);
+        plan.says(&["would be REFUSED", "refused (data guard)", &line, &remedy]);
+        fleet.plumb(["plan", &module]).ended(0).says(&["refused (needs recreation)", &line]);
+        fleet.plumb(["push", &module, "--recreate"]).ended(3).says(&["(data guard)", &line, &remedy]);
+        assert_eq!(fleet.engine().mutations(), [""; 0]);
+        assert_eq!(identity(&container), before);
+    };
+    refused("missing");
+    assert!(!new.exists(), "an apply does not make host paths");
+    std::fs::create_dir(&new).expect("the folder can be written");
+    refused("empty");
+    std::fs::write(new.join("keys"), "fresh").expect("the folder can be written");
+    refused("different");
+
+    let plan = fleet.plumb(["plan", &module, "--recreate", "-o", "json"]).ended(0).json().remove(0);
+    let object = &plan["nodes"][0]["plan"]["result"]["objects"][0];
+    let change = object["diff"]["changes"][0].clone();
+    assert_eq!(
+        (&object["reason"], &change["dataGuard"]),
+        (&json!("REFUSAL_REASON_DATA_GUARD"), &json!("DATA_GUARD_VERDICT_DIFFERENT"))
+    );
+    let mount = &object["mounts"][0];
+    let expected = json!([
+        "app",
+        "/data",
+        "DATA_GUARD_VERDICT_DIFFERENT",
+        old.display().to_string(),
+        new.display().to_string(),
+        true
+    ]);
+    let members = ["container", "target", "verdict", "sourceBefore", "sourceAfter", "refused"];
+    assert_eq!(json!(members.map(|member| &mount[member])), expected);
+
+    let push = |accept: &str| fleet.plumb(["push", &module, "--recreate", "--accept-data", accept]);
+    push("/data=empty").ended(3).says(&["accepted as empty, and that is not what was found"]);
+    push("/data").ended(64).says(&["as /data=empty"]);
+    push("other:/data=different").ended(1).says(&["no such container (it has app)"]);
+    assert_eq!(identity(&container), before);
+    fleet
+        .plumb(["plan", &module, "--recreate", "--accept-data", "app:/data=different"])
+        .ended(0)
+        .says(&["would be recreated", "accepted: /data different"]);
+    push("app:/data=different").ended(0).says(&["on host-1: recreated", "accepted: /data different"]);
+    assert_ne!(identity(&container), before);
 }

@@ -28,6 +28,9 @@ pub enum ApplyError {
     /// The spec is not valid.
     #[error("the module is not valid: {0}")]
     Invalid(String),
+    /// What the request allows makes no sense.
+    #[error("{0}")]
+    Allowed(String),
     /// A newer revision was applied already.
     #[error(
         "revision {asked} is older than revision {last}, which was applied already; nothing was touched: push the newest, or roll back, which makes a newer one"
@@ -45,6 +48,14 @@ pub enum ApplyError {
     MissingSource {
         /// The host path.
         path: String,
+    },
+    /// Behind a mount stands something else than what was decided on.
+    #[error("behind the mount {target} stands something else than in the plan: {change}; plan again")]
+    DataChanged {
+        /// The mount's target.
+        target: String,
+        /// What changed.
+        change: String,
     },
     /// There is no such container.
     #[error("there is no container {name} on this host: see `docker ps -a`")]
@@ -141,6 +152,7 @@ impl ApplyError {
             Self::NoContainer { .. } => Code::NotFound,
             Self::Engine(EngineError::Refused { status: 400, .. })
             | Self::Invalid(_)
+            | Self::Allowed(_)
             | Self::Circle(_)
             | Self::VolumesNotShown => Code::InvalidArgument,
             Self::Engine(
@@ -151,6 +163,7 @@ impl ApplyError {
             | Self::OtherInstallation { .. }
             | Self::MissingSource { .. }
             | Self::UpdateLocked { .. }
+            | Self::DataChanged { .. }
             | Self::NotUp { .. }
             | Self::NotInPlace(_)
             | Self::NotDone(_) => Code::FailedPrecondition,
@@ -197,10 +210,12 @@ impl ApplyError {
             Self::Engine(EngineError::Malformed { .. }) | Self::Form(_) => "ENGINE_NOT_UNDERSTOOD",
             Self::State(_) => "AGENT_STATE",
             Self::Circle(_) | Self::Invalid(_) => "INVALID_MODULE",
+            Self::Allowed(_) => "INVALID_REQUEST",
             Self::OlderRevision { .. } => "OLDER_REVISION",
             Self::MissingSource { .. } => "MISSING_BIND_SOURCE",
             Self::VolumesNotShown => "VOLUMES_NOT_SHOWN",
             Self::UpdateLocked { .. } => "UPDATE_LOCKED",
+            Self::DataChanged { .. } => "DATA_CHANGED",
             Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
             Self::OtherInstallation { .. } => "OTHER_INSTALLATION",

@@ -18,6 +18,7 @@ use super::find::find_ours;
 use super::{ApplyError, NetworkKeys, networks, update_lock};
 use crate::container::{Names, Observed, align, desired, resolve};
 use crate::engine::{EngineReader, Inspect, Version};
+use crate::guard::{HostFiles, Watched};
 use crate::state::{ContainerState, KnownResidue, Memory};
 
 /// What does not change during an apply.
@@ -29,15 +30,25 @@ pub struct Host {
     pub version: Version,
     /// The host's name, which the engine gives to containers in the host's network.
     pub host_name: String,
+    /// Where the engine keeps its files.
+    pub engine_root: String,
+    /// The host's files.
+    pub files: HostFiles,
 }
 
 impl Host {
-    /// Asks the engine.
+    /// Asks the engine. The agent is taken for a process of the host.
     pub async fn ask(reader: &EngineReader, installation: &str) -> Result<Self, ApplyError> {
         let version = reader.version().await?;
         let info = reader.info().await?;
-        let host_name = info["Name"].as_str().unwrap_or_default().to_owned();
-        Ok(Self { installation: installation.to_owned(), version, host_name })
+        let text = |name: &str| info[name].as_str().unwrap_or_default().to_owned();
+        Ok(Self {
+            installation: installation.to_owned(),
+            version,
+            host_name: text("Name"),
+            engine_root: text("DockerRootDir"),
+            files: HostFiles::default(),
+        })
     }
 }
 
@@ -83,6 +94,8 @@ pub struct ContainerObject {
     pub pull_policy: String,
     /// The keys of its networks in the declaration.
     pub network_keys: NetworkKeys,
+    /// What the decision about its mounts was made on.
+    pub watched: Vec<Watched>,
 }
 
 /// Every object of a module in the order in which it is applied: networks, volumes, containers, what is left over.
@@ -241,10 +254,19 @@ pub(super) async fn gather_container(
         image_missing: image_id.is_none() && pull_policy == "never",
         bound_to: BTreeSet::new(),
         update_lock,
+        mounts: Vec::new(),
         api: host.version.api,
     };
-    let object =
-        ContainerObject { declared, desired: wanted, observed, image_id, image, pull_policy, network_keys };
+    let object = ContainerObject {
+        declared,
+        desired: wanted,
+        observed,
+        image_id,
+        image,
+        pull_policy,
+        network_keys,
+        watched: Vec::new(),
+    };
     Ok(Gathered { facts, detail: Detail::Container(Box::new(object)) })
 }
 
@@ -308,6 +330,7 @@ async fn left_over_object(
         image_missing: false,
         bound_to: BTreeSet::new(),
         update_lock,
+        mounts: Vec::new(),
         api: host.version.api,
     };
     Ok(Gathered { facts, detail: Detail::LeftOver(Box::new(observed)) })

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plumbline::guard::Place;
 use plumbline::proto::v1::Phase;
 use serde_json::json;
 
@@ -33,7 +34,7 @@ impl Executor<'_> {
         note(Record::Made { change, id: id.clone() })?;
         self.report.progress(Phase::Created, &name, "");
         note(Record::Step { change, step: Step::Start })?;
-        self.bring_up(&id).await.map_err(|error| ("start", error))?;
+        self.bring_up_guarded(&id, object).await.map_err(|error| ("start", error))?;
         self.report.progress(Phase::Started, &name, "");
         Ok(id)
     }
@@ -67,7 +68,7 @@ impl Executor<'_> {
         for bind in body.create["HostConfig"]["Binds"].as_array().into_iter().flatten() {
             // In this form an engine makes a missing source, empty, at every start.
             let source = bind.as_str().and_then(|bind| bind.split(':').next()).unwrap_or_default();
-            if !std::path::Path::new(source).exists() {
+            if !matches!(self.host.files.place(source).await, Place::Found { .. }) {
                 return Err(ApplyError::MissingSource { path: source.to_owned() });
             }
         }

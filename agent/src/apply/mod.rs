@@ -7,6 +7,8 @@
 //! [`gather`] only looks, and gets an engine handle that can do no more. The decision is `plumbline::plan`. [`execute`]
 //! does what was decided, reads back after every mutation, and puts back what was before when a step fails.
 //!
+//! `guarded` has the data guard look behind the mounts before the decision, and again before every start of a new container.
+//!
 //! `execute` goes through the objects; `make` makes one container, `update` changes one in place, `recreate` replaces one.
 //! `transaction` journals each of these and keeps what they replaced until all stands; `undo` puts it back, for an apply
 //! that failed as for one that was cut off, which `recovery` ends. A call whose answer is lost may have been done: every step
@@ -17,6 +19,7 @@ mod error;
 mod execute;
 mod find;
 mod gather;
+mod guarded;
 mod make;
 mod networks;
 mod paths;

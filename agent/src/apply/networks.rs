@@ -219,6 +219,7 @@ impl Simple<'_> {
             image_missing: false,
             bound_to: std::collections::BTreeSet::new(),
             update_lock: None,
+            mounts: Vec::new(),
             api: host.version.api,
         };
         let create = self.body(host, module);

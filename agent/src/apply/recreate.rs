@@ -48,6 +48,7 @@ pub(super) async fn replace(
     report.progress(Phase::Created, &name, "under a spare name");
     check_mounts(executor, &new, &key, object).await.map_err(|error| ("reading back", error))?;
 
+    executor.guard_again(object).await.map_err(|error| ("data guard", error))?;
     let unlocked = executor.check_update_lock(old, &key, Some(&object.declared)).await;
     unlocked.map_err(|error| ("stop of the old container", error))?;
 
@@ -75,7 +76,7 @@ pub(super) async fn replace(
     look(executor, &new, what, |shown| shown["Name"] == json!(format!("/{name}"))).await?;
 
     announce(Step::Start)?;
-    executor.bring_up(&new).await.map_err(|error| ("start", error))?;
+    executor.bring_up_guarded(&new, object).await.map_err(|error| ("start", error))?;
     report.progress(Phase::Started, &name, "");
     Ok(new)
 }

@@ -1,8 +1,10 @@
 //! Decisions as a result on the wire.
 
-use plumbline::diff::{SecretHasher, to_wire};
-use plumbline::plan::{Decision, gravest, outcome};
-use plumbline::proto::v1::{Diff, ModuleResult, ModuleSpec, ObjectResult};
+use plumbline::diff::{LeafChange, SecretHasher, to_wire};
+use plumbline::plan::{Decision, Facts, gravest, outcome};
+use plumbline::proto::v1::{
+    Change, DataGuardVerdict, Diff, ModuleResult, ModuleSpec, MountVerdict, ObjectResult,
+};
 
 /// The result that these decisions amount to.
 pub fn module_result(
@@ -23,19 +25,25 @@ pub fn module_result(
 
 fn object_result(decision: &Decision, hasher: &SecretHasher) -> ObjectResult {
     let facts = &decision.facts;
+    let on_wire = |change| Change { data_guard: verdict(facts, change).into(), ..to_wire(change, hasher) };
     ObjectResult {
         kind: facts.kind.into(),
         key: facts.key.clone(),
         engine_name: facts.engine_name.clone(),
         engine_id: facts.engine_id.clone(),
-        diff: Some(Diff {
-            changes: facts.changes.iter().map(|change| to_wire(change, hasher)).collect(),
-            ignored: facts.ignored,
-        }),
+        diff: Some(Diff { changes: facts.changes.iter().map(on_wire).collect(), ignored: facts.ignored }),
         outcome: decision.outcome().into(),
         action: decision.action.into(),
         reason: decision.reason.into(),
         detail: decision.detail(),
         residue: Vec::new(),
+        mounts: facts.mounts.clone(),
     }
+}
+
+/// For a leaf of a mount (`containers.web.mounts[/data].source`): what stands behind it.
+fn verdict(facts: &Facts, change: &LeafChange) -> DataGuardVerdict {
+    let target = (change.path.field_at(2) == Some("mounts")).then(|| change.path.key_at(3)).flatten();
+    let judged = facts.mounts.iter().find(|mount| Some(mount.target.as_str()) == target);
+    judged.map(MountVerdict::verdict).unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use plumbline::diff::SecretHasher;
-use plumbline::plan::{Decision, decide, gravest, outcome};
+use plumbline::plan::{Decision, gravest, outcome};
 use plumbline::proto::v1::{
     Action, ApplyRequest, ModuleResult, ModuleSpec, ObjectResult, Outcome, Phase, PlanRequest, PlanResponse,
     RecreatePolicy, RefusalReason,
@@ -12,9 +12,11 @@ use plumbline::proto::v1::{
 use prost::Message as _;
 
 use super::execute::Executor;
+use super::guarded::Allowed;
 use super::recovery::recover;
-use super::{ApplyError, Detail, Gathered, Host, gather, module_result};
+use super::{ApplyError, Detail, Host, gather, module_result};
 use crate::engine::{Engine, EngineReader};
+use crate::guard::HostFiles;
 use crate::state::State;
 
 /// Hears what happens.
@@ -39,15 +41,17 @@ pub async fn plan(
     reader: &EngineReader,
     state: &State,
     installation: &str,
+    files: &HostFiles,
     request: &PlanRequest,
 ) -> Result<PlanResponse, ApplyError> {
     let spec = valid(request.spec.as_ref())?;
-    let host = Host::ask(reader, installation).await?;
-    let objects = gather(reader, &state.memory(spec.name()), &host, spec).await?;
     let recreate = request.recreate() == RecreatePolicy::Allow;
-    let (decisions, details) = decided(objects, recreate);
+    let allowed = Allowed::of(spec, recreate, &request.accepted_data)?;
+    let host = Host { files: files.clone(), ..Host::ask(reader, installation).await? };
+    let objects = gather(reader, &state.memory(spec.name()), &host, spec).await?;
+    let (decisions, details) = allowed.decide(reader, &host, objects).await?;
     let mut result = module_result(spec, request.revision, &decisions, state.hasher());
-    let plan_token = token(spec, recreate, &result, &details, state.hasher());
+    let plan_token = token(spec, &allowed, &result, &details, state.hasher());
     say_not_asked(&mut result, &details, ASKS);
     Ok(PlanResponse { result: Some(result), plan_token, notes: Vec::new() })
 }
@@ -57,11 +61,12 @@ pub async fn apply(
     engine: &Engine,
     state: &State,
     installation: &str,
+    files: &HostFiles,
     request: &ApplyRequest,
     report: &dyn Report,
 ) -> Applied {
     let mut result = None;
-    let error = run(engine, state, installation, request, report, &mut result).await.err();
+    let error = run(engine, state, installation, files, request, report, &mut result).await.err();
     Applied { result, error }
 }
 
@@ -69,6 +74,7 @@ async fn run(
     engine: &Engine,
     state: &State,
     installation: &str,
+    files: &HostFiles,
     request: &ApplyRequest,
     report: &dyn Report,
     reached: &mut Option<ModuleResult>,
@@ -78,16 +84,20 @@ async fn run(
     if request.revision != 0 && request.revision < last {
         return Err(ApplyError::OlderRevision { asked: request.revision, last });
     }
-    let host = Host::ask(engine, installation).await?;
+    let recreate = request.recreate() == RecreatePolicy::Allow;
+    let allowed = Allowed::of(spec, recreate, &request.accepted_data)?;
+    let host = Host { files: files.clone(), ..Host::ask(engine, installation).await? };
     if let Some(recovered) = recover(engine, state, installation, spec.name()).await? {
         report.progress(Phase::Recovered, "", &recovered.to_string());
     }
-    let recreate = request.recreate() == RecreatePolicy::Allow;
-    let look = async || gather(engine.reader(), &state.memory(spec.name()), &host, spec).await;
-    let (mut decisions, mut details) = decided(look().await?, recreate);
+    let look = async || {
+        let objects = gather(engine.reader(), &state.memory(spec.name()), &host, spec).await?;
+        allowed.decide(engine.reader(), &host, objects).await
+    };
+    let (mut decisions, mut details) = look().await?;
     let mut result = module_result(spec, request.revision, &decisions, state.hasher());
     if !request.plan_token.is_empty()
-        && request.plan_token != token(spec, recreate, &result, &details, state.hasher())
+        && request.plan_token != token(spec, &allowed, &result, &details, state.hasher())
     {
         refuse_stale(&mut result);
         *reached = Some(result);
@@ -103,7 +113,7 @@ async fn run(
         engine.pull(image, |progress| report.pulling(image, progress.done, progress.total)).await?;
     }
     if !pulled.is_empty() {
-        (decisions, details) = decided(look().await?, recreate);
+        (decisions, details) = look().await?;
         result = module_result(spec, request.revision, &decisions, state.hasher());
     }
     if !recreate || !request.plan_token.is_empty() {
@@ -120,8 +130,7 @@ async fn run(
     let mut done = executor.execute(&work, &mut result).await;
     // What this engine did not change in place is remembered now: the same decision makes it a recreation.
     while recreate && done.as_ref().is_err_and(|error| error.not_in_place().is_some()) {
-        let Ok(objects) = look().await else { break };
-        let (decisions, details) = decided(objects, recreate);
+        let Ok((decisions, details)) = look().await else { break };
         let mut next = module_result(spec, request.revision, &decisions, state.hasher());
         if next.outcome() == Outcome::RefusedNeedsRecreation {
             break;
@@ -148,12 +157,6 @@ pub(super) fn valid(spec: Option<&ModuleSpec>) -> Result<&ModuleSpec, ApplyError
         ApplyError::Invalid(texts.join("; "))
     })?;
     Ok(spec)
-}
-
-fn decided(objects: Vec<Gathered>, recreate: bool) -> (Vec<Decision>, Vec<Detail>) {
-    let (facts, details): (Vec<_>, Vec<_>) =
-        objects.into_iter().map(|gathered| (gathered.facts, gathered.detail)).unzip();
-    (decide(facts, recreate), details)
 }
 
 /// What is missing, and what is to be pulled always. A container that is there is not asked about unless it may be
@@ -221,15 +224,15 @@ fn continued(first: &ModuleResult, mut second: ModuleResult) -> ModuleResult {
     second
 }
 
-/// Binds what was planned: the spec, the policy, every object with its id and its diff, the images.
+/// Binds what was planned: the spec, what is allowed, what stands behind the mounts, every object with its id and its diff, the images.
 fn token(
     spec: &ModuleSpec,
-    recreate: bool,
+    allowed: &Allowed<'_>,
     result: &ModuleResult,
     details: &[Detail],
     hasher: &SecretHasher,
 ) -> String {
-    let mut text = format!("{:?}{recreate}{:?}", spec.encode_to_vec(), result.encode_to_vec());
+    let mut text = format!("{:?}{}{:?}", spec.encode_to_vec(), allowed.text(), result.encode_to_vec());
     for detail in details {
         if let Detail::Container(object) = detail {
             let live = object.observed.as_ref().map(|observed| {

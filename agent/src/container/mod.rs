@@ -22,7 +22,7 @@ mod resolve;
 pub use align::align;
 pub use body::{Body, create_body, endpoint_body, update_body};
 pub use desired::desired;
-pub use observed::{Observed, made_volumes, observe, observe_spec};
+pub use observed::{Mounted, Observed, made_volumes, observe, observe_spec};
 pub use podman::{container_in_docker_words, network_in_docker_words};
 pub(crate) use reference::{same_reference, split_reference};
 pub use resolve::{Names, resolve};

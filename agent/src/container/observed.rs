@@ -29,6 +29,8 @@ pub struct Observed {
     pub running: bool,
     /// It is paused.
     pub paused: bool,
+    /// Its first process, as the host counts; 0: there is none.
+    pub pid: u64,
     /// The exit code of its last run.
     pub exit_code: i64,
     /// When it was last started, in the engine's words.
@@ -39,8 +41,33 @@ pub struct Observed {
     pub anonymous_volumes: BTreeMap<String, String>,
     /// The volumes that the engine made for this very container.
     pub made_volumes: Vec<String>,
+    /// Everything that is mounted in it, whoever asked for it, by target.
+    pub mounted: BTreeMap<String, Mounted>,
     /// Its settings in normal form.
     pub spec: DynamicMessage,
+}
+
+/// One mount, as the engine made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mounted {
+    /// bind, volume, tmpfs, image, ...
+    pub kind: String,
+    /// The host path; empty where the engine shows none.
+    pub source: String,
+    /// Of a volume: its name.
+    pub volume: String,
+}
+
+impl Mounted {
+    /// It may keep data when the container is gone.
+    pub fn keeps_data(&self) -> bool {
+        matches!(self.kind.as_str(), "bind" | "volume")
+    }
+
+    /// For people: a volume by its name, all else by its path.
+    pub fn name(&self) -> &str {
+        if self.volume.is_empty() { &self.source } else { &self.volume }
+    }
 }
 
 impl Observed {
@@ -95,6 +122,8 @@ pub fn observe(
         image_id: text(&inspect["Image"]),
         running: inspect["State"]["Running"] == json!(true),
         paused: inspect["State"]["Paused"] == json!(true),
+        pid: inspect["State"]["Pid"].as_u64().unwrap_or_default(),
+        mounted: mounted(inspect),
         exit_code: inspect["State"]["ExitCode"].as_i64().unwrap_or_default(),
         started_at: text(&inspect["State"]["StartedAt"]),
         owner: owner.map(|((installation, module), container)| (installation, module, container)),
@@ -119,6 +148,21 @@ pub fn made_volumes(inspect: &Json) -> Vec<String> {
     let named = named_sources(&inspect["HostConfig"]);
     let anonymous = anonymous_volumes(inspect).into_values();
     anonymous.filter(|name| !named.contains(&name.as_str())).collect()
+}
+
+/// The memory file systems of `HostConfig.Tmpfs` do not show among the others.
+fn mounted(inspect: &Json) -> BTreeMap<String, Mounted> {
+    let text = |json: &Json| json.as_str().unwrap_or_default().to_owned();
+    let tmpfs = inspect["HostConfig"]["Tmpfs"].as_object().into_iter().flatten().map(|(target, _)| {
+        let (kind, source, volume) = ("tmpfs".to_owned(), String::new(), String::new());
+        (binds::clean(target), Mounted { kind, source, volume })
+    });
+    let mounts = inspect["Mounts"].as_array().into_iter().flatten().filter_map(|mount| {
+        let (kind, source) = (text(&mount["Type"]), text(&mount["Source"]));
+        let volume = if kind == "volume" { text(&mount["Name"]) } else { String::new() };
+        Some((binds::clean(mount["Destination"].as_str()?), Mounted { kind, source, volume }))
+    });
+    tmpfs.chain(mounts).collect()
 }
 
 /// What the settings name as the source of a mount.

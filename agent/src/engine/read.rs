@@ -136,6 +136,11 @@ impl EngineReader {
         self.find(&format!("/volumes/{}", escape(name))).await
     }
 
+    /// What a container added to its image's files, changed or deleted there.
+    pub async fn changes(&self, container: &str) -> Result<Json, EngineError> {
+        self.get(&format!("/containers/{}/changes", escape(container))).await
+    }
+
     /// The ids of all containers, running or not, that carry these labels.
     pub async fn containers_with(&self, labels: &[(&str, &str)]) -> Result<Vec<String>, EngineError> {
         let list = self.get(&format!("/containers/json?all=1&filters={}", with_labels(labels))).await?;

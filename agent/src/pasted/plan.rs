@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use plumbline::catalogue::ApiVersion;
 use plumbline::diff::SecretHasher;
 use plumbline::order::mentioned;
-use plumbline::plan::{Decision, Facts, Standing, decide};
-use plumbline::proto::v1::{Action, Diff, ModuleSpec, ObjectKind, ObjectResult, PlanResponse};
+use plumbline::plan::{Decision, Facts, Standing, are_made, decide};
+use plumbline::proto::v1::{Action, ContainerSpec, Diff, ModuleSpec, ObjectKind, ObjectResult, PlanResponse};
 use ring::rand::SecureRandom as _;
 use serde_json::Value as Json;
 
@@ -15,9 +15,10 @@ use super::notes::notes_on_compose;
 use super::pair::{Declared, Found, Sides, Why, pair};
 use super::references::{leave_out_unknown, shared_ids};
 use super::{Pasted, PastedError};
-use crate::apply::{ApplyError, Host, gather, module_result};
+use crate::apply::{ApplyError, Detail, Gathered, Host, gather, module_result};
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, Names};
 use crate::engine::Version;
+use crate::guard::HostFiles;
 use crate::state::{ContainerState, Memory, ModuleState};
 
 /// Labels of Docker Compose, as its documentation names them.
@@ -154,6 +155,7 @@ impl One<'_> {
             // An image that was not pasted may be on the host all the same.
             object.facts.image_missing = false;
         }
+        notes.extend(note_on_mounts(&objects));
         let facts = objects.into_iter().map(|object| object.facts);
         let (absent, judged): (Vec<Facts>, Vec<Facts>) = facts.partition(is_absent_container);
         // What was not pasted is no reason to refuse or to recreate anything that was.
@@ -222,6 +224,8 @@ impl One<'_> {
             installation: installation.unwrap_or_default().to_owned(),
             version: Version { engine: String::new(), api: self.api },
             host_name: self.host_name().map(|(_, name)| name.to_owned()).unwrap_or_default(),
+            engine_root: String::new(),
+            files: HostFiles::default(),
         }
     }
 
@@ -258,4 +262,23 @@ impl One<'_> {
 }
 fn is_absent_container(facts: &Facts) -> bool {
     facts.kind == ObjectKind::Container && facts.standing == Standing::Absent
+}
+
+/// What text cannot tell of containers that would be put on mounts that hold data.
+fn note_on_mounts(objects: &[Gathered]) -> Option<String> {
+    let facts: Vec<_> = objects.iter().map(|object| object.facts.clone()).collect();
+    let stands_on_data = |object: &&Gathered| {
+        let Detail::Container(container) = &object.detail else { return false };
+        let spec: ContainerSpec = container.desired.transcode_to().unwrap_or_default();
+        container.observed.is_some()
+            && spec.mounts.iter().any(|mount| matches!(mount.r#type(), "bind" | "volume"))
+    };
+    let made = objects.iter().zip(are_made(&facts)).filter_map(|(object, is_made)| is_made.then_some(object));
+    let keys: Vec<&str> = made.filter(stands_on_data).map(|object| object.facts.key.as_str()).collect();
+    (!keys.is_empty()).then(|| {
+        format!(
+            "what stands behind the mounts of {} was not judged: only an agent sees the host's files, and it may refuse",
+            keys.join(", ")
+        )
+    })
 }

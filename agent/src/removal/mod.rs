@@ -103,5 +103,6 @@ fn object_result(step: &Step) -> ObjectResult {
         reason: step.reason.into(),
         detail: step.detail.clone(),
         residue: Vec::new(),
+        mounts: Vec::new(),
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct LiveOptions {
     /// They may hold several containers, and their images, networks and volumes.
     #[arg(
         long = "live", value_name = "FILE", num_args = 1.., help_heading = HEADING,
-        conflicts_with_all = ["module", "nodes", "revision"]
+        conflicts_with_all = ["module", "nodes", "revision", "accepted"]
     )]
     files: Vec<PathBuf>,
     /// Which declared container (KEY or MODULE/KEY) a pasted one (its name or id) stands for, where neither labels nor names say

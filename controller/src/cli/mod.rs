@@ -1,5 +1,6 @@
 //! The operators' command `plumb`: one file a command, one printer for what they return.
 
+mod accept;
 mod build;
 mod ca;
 mod client;

@@ -9,6 +9,7 @@ use plumbline::proto::v1::{
     Action, ModuleServicePlanRequest, ModuleServicePlanResponse, ModuleSpec, RecreatePolicy,
 };
 
+use super::accept::AcceptOptions;
 use super::client::ClientOptions;
 use super::error::CliError;
 use super::exit::{Exit, Tally};
@@ -34,6 +35,8 @@ pub(super) struct Options {
     /// Plan as if containers may be recreated.
     #[arg(long)]
     recreate: bool,
+    #[command(flatten)]
+    accept: AcceptOptions,
     /// End with 2 if there is something to change.
     #[arg(long)]
     exit_code: bool,
@@ -50,7 +53,11 @@ pub(super) fn recreate_policy(recreate: bool) -> RecreatePolicy {
 pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
     options.live.check(options.file.as_deref())?;
     let specs = match (&options.file, &options.module) {
-        (Some(path), _) => read_file(path)?.into_iter().map(Some).collect(),
+        (Some(path), _) => {
+            let specs = read_file(path)?;
+            options.accept.check(&specs)?;
+            specs.into_iter().map(Some).collect()
+        }
         (None, Some(_)) => vec![None],
         (None, None) => {
             let what = "name a registered module, or a manifest with -f MANIFEST";
@@ -70,12 +77,17 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
     for spec in specs {
         let module =
             spec.as_ref().map(|spec| spec.name().to_owned()).or(options.module.clone()).unwrap_or_default();
+        let accepted_data = match &spec {
+            Some(spec) => options.accept.of(spec),
+            None => options.accept.accepted.clone(),
+        };
         let request = ModuleServicePlanRequest {
             module: module.clone(),
             revision: options.revision,
             nodes: options.nodes.clone(),
             recreate: recreate_policy(options.recreate).into(),
             spec,
+            accepted_data,
         };
         let plan = client.modules.plan(request).await?.into_inner();
         let (is_pending, of_nodes) = show(|node| format!("{module} on {node}"), &plan, printer);

@@ -3,12 +3,13 @@
 
 use std::io::Write as _;
 
+use plumbline::guard::word;
 use plumbline::proto::v1::apply_response::Event;
 use plumbline::proto::v1::value::Kind;
 use plumbline::proto::v1::{
-    Action, BuildAnnouncement, BuildRegistered, Cause, Change, Consequence, Failure, ModuleResult, NodeEvent,
-    ObjectKind, ObjectResult, Outcome, Phase, Progress, RefusalReason, RemoveResponse, UpgradePolicy, Value,
-    VolumeContents,
+    Action, BuildAnnouncement, BuildRegistered, Cause, Change, Consequence, Failure, ModuleResult,
+    MountVerdict, NodeEvent, ObjectKind, ObjectResult, Outcome, Phase, Progress, RefusalReason,
+    RemoveResponse, UpgradePolicy, Value, VolumeContents,
 };
 use prost_reflect::ReflectMessage;
 
@@ -205,6 +206,9 @@ impl Printer {
         for change in &diff.changes {
             self.text(&format!("    {}", change_line(change, object.action())));
         }
+        for mount in &object.mounts {
+            self.text(&format!("    {}", mount_line(mount)));
+        }
         if diff.ignored > 0 {
             self.text(&format!("    {} changes ignored, as the module says", diff.ignored));
         }
@@ -328,6 +332,16 @@ fn change_line(change: &Change, action: Action) -> String {
         Cause::Declared | Cause::Unspecified => "",
     };
     format!("{what}  [{consequence}{cause}]")
+}
+
+/// What stands behind a mount.
+fn mount_line(mount: &MountVerdict) -> String {
+    let mark = match (mount.refused, mount.accepted) {
+        (true, _) => "!",
+        (false, true) => "accepted:",
+        (false, false) => "data",
+    };
+    format!("{mark} {} {}: {}", mount.target, word(mount.verdict()), mount.detail)
 }
 
 /// A value for people.

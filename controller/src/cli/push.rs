@@ -2,6 +2,7 @@
 
 use plumbline::proto::v1::ModuleServicePushRequest;
 
+use super::accept::AcceptOptions;
 use super::client::{Client, ClientOptions};
 use super::error::CliError;
 use super::exit::{Exit, Tally};
@@ -23,6 +24,8 @@ pub(super) struct Options {
     #[arg(long)]
     recreate: bool,
     #[command(flatten)]
+    accept: AcceptOptions,
+    #[command(flatten)]
     client: ClientOptions,
 }
 
@@ -33,6 +36,7 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         revision: options.revision,
         nodes: options.nodes,
         recreate: recreate_policy(options.recreate).into(),
+        accepted_data: options.accept.accepted,
         ..ModuleServicePushRequest::default()
     };
     Ok(push(&mut client, request, printer).await?.exit())

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plumbline::proto::v1::{
-    ModuleServicePushRequest, ModuleServiceRemoveRequest, NodeServiceEnrolRequest, Reachability,
+    ModuleServicePushRequest, ModuleServiceRemoveRequest, ModuleSpec, NodeServiceEnrolRequest, Reachability,
 };
 use plumbline::tls::{Authority, Identity, Role};
+use plumbline_agent::guard::HostFiles;
 use plumbline_agent::serve::listen;
 use plumbline_agent::server::{AgentError, asked_to_end, serve_agent};
 use tokio::sync::watch;
 
+use super::accept::AcceptOptions;
 use super::build::build;
 use super::client::{Client, folder};
 use super::error::CliError;
@@ -42,6 +44,8 @@ pub(super) struct Options {
     /// Containers may be recreated, and those that left the declaration removed.
     #[arg(long)]
     recreate: bool,
+    #[command(flatten)]
+    accept: AcceptOptions,
     /// Where certificates and what is known of this host are kept; else ~/.local/share/plumbline.
     #[arg(long, env = "PLUMBLINE_DATA")]
     data_dir: Option<PathBuf>,
@@ -55,6 +59,7 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         return Err(CliError::Usage("--volume and --yes go with --remove MODULE".to_owned()));
     }
     let specs = options.manifests.read()?;
+    options.accept.check(&specs)?;
     let data_dir = options.data_dir.clone().unwrap_or_else(|| folder("XDG_DATA_HOME", ".local/share"));
     let _lock = lock(&data_dir)?;
     let identities = Identities::prepare(&data_dir, printer)?;
@@ -78,7 +83,8 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         let (engine, data_dir, identity) =
             (options.engine.clone(), data_dir.join("agent"), identities.agent.clone());
         let stop = stopped(stop.clone());
-        async move { serve_agent(agent_listener, &engine, &data_dir, &identity, stop).await }
+        let files = HostFiles::default();
+        async move { serve_agent(agent_listener, &engine, files, &data_dir, &identity, stop).await }
     });
     let controller = tokio::spawn({
         let (data_dir, identity) = (data_dir.join("controller"), identities.controller.clone());
@@ -90,7 +96,7 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         let mut client = Client::connect(&controller_address, &identities.operator).await?;
         enrol(&mut client, agent_address).await?;
         match options.remove.clone() {
-            None => apply(&mut client, specs, options.recreate, printer).await,
+            None => apply(&mut client, specs, options.recreate, &options.accept, printer).await,
             Some(module) => {
                 let nodes = vec![NODE.to_owned()];
                 let request = ModuleServiceRemoveRequest { module, nodes, ..Default::default() };
@@ -148,19 +154,21 @@ async fn enrol(client: &mut Client, agent_address: String) -> Result<(), CliErro
 
 async fn apply(
     client: &mut Client,
-    specs: Vec<plumbline::proto::v1::ModuleSpec>,
+    specs: Vec<ModuleSpec>,
     recreate: bool,
+    accept: &AcceptOptions,
     printer: Printer,
 ) -> Result<Exit, CliError> {
-    let modules: Vec<String> = specs.iter().map(|spec| spec.name().to_owned()).collect();
+    let modules: Vec<_> = specs.iter().map(|spec| (spec.name().to_owned(), accept.of(spec))).collect();
     // Registering is no news here: all of it is applied right after.
     build(client, specs, true, false, printer.without_text()).await?;
     let mut tally = Tally::default();
-    for module in modules {
+    for (module, accepted_data) in modules {
         let request = ModuleServicePushRequest {
             module,
             nodes: vec![NODE.to_owned()],
             recreate: recreate_policy(recreate).into(),
+            accepted_data,
             ..ModuleServicePushRequest::default()
         };
         tally.add(push(client, request, printer).await?);

@@ -119,7 +119,12 @@ impl ModuleService for Controller {
         };
         let mut nodes = Vec::new();
         for node in self.receivers(spec.name(), &request.nodes).await? {
-            let request = PlanRequest { spec: Some(spec.clone()), revision, recreate: request.recreate };
+            let request = PlanRequest {
+                spec: Some(spec.clone()),
+                revision,
+                recreate: request.recreate,
+                accepted_data: request.accepted_data.clone(),
+            };
             let controller = self.clone();
             nodes.push(tokio::spawn(async move { controller.plan_on(&node, request).await }));
         }

@@ -1,0 +1,118 @@
+//! The decision with the data guard in it, and the guard once more right before a start.
+
+use std::collections::BTreeMap;
+
+use plumbline::guard::accept;
+use plumbline::plan::{Decision, Facts, Standing, are_made, decide};
+use plumbline::proto::v1::{DataAcceptance, DataGuardVerdict, ModuleSpec, ObjectKind};
+use serde_json::Value as Json;
+
+use super::execute::Executor;
+use super::{ApplyError, ContainerObject, Detail, Gathered, Host};
+use crate::engine::EngineReader;
+use crate::guard::{Guarded, Looker, first_change, mark_shared};
+
+/// What a request allows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed<'a> {
+    /// Containers may be recreated.
+    pub(super) recreate: bool,
+    /// What the data guard may accept.
+    pub(super) data: &'a [DataAcceptance],
+}
+
+impl<'a> Allowed<'a> {
+    /// What a request about this spec allows, if it makes sense.
+    pub(super) fn of(
+        spec: &ModuleSpec,
+        recreate: bool,
+        data: &'a [DataAcceptance],
+    ) -> Result<Self, ApplyError> {
+        for one in data {
+            let named = format!("accepted_data for {}:{}", one.container, one.target);
+            if !one.container.is_empty() && !spec.containers.contains_key(&one.container) {
+                let keys: Vec<&str> = spec.containers.keys().map(String::as_str).collect();
+                let keys = keys.join(", ");
+                return Err(ApplyError::Invalid(format!(
+                    "{named}: it has no such container (it has {keys})"
+                )));
+            }
+            if one.verdict() == DataGuardVerdict::Unspecified {
+                return Err(ApplyError::Allowed(format!("{named}: it names no verdict")));
+            }
+        }
+        Ok(Self { recreate, data })
+    }
+
+    /// The same for the same permissions, in whatever order they are given.
+    pub(super) fn text(&self) -> String {
+        let mut data: Vec<_> =
+            self.data.iter().map(|one| (&one.container, &one.target, one.verdict)).collect();
+        data.sort();
+        data.dedup();
+        format!("{}{data:?}", self.recreate)
+    }
+
+    /// What is done with every object. Behind the mounts of containers that would be made is looked first.
+    pub(super) async fn decide(
+        &self,
+        reader: &EngineReader,
+        host: &Host,
+        objects: Vec<Gathered>,
+    ) -> Result<(Vec<Decision>, Vec<Detail>), ApplyError> {
+        let (mut facts, mut details): (Vec<Facts>, Vec<Detail>) =
+            objects.into_iter().map(|gathered| (gathered.facts, gathered.detail)).unzip();
+        let are_made = are_made(&facts);
+        if are_made.contains(&true) {
+            let looker = Looker::new(reader, host, new_volumes(&facts, &details)).await;
+            let mut found: Vec<(usize, Guarded)> = Vec::new();
+            for (index, _) in are_made.iter().enumerate().filter(|(_, is_made)| **is_made) {
+                if let Detail::Container(object) = &details[index] {
+                    found.push((index, looker.look(&facts[index].key, object).await?));
+                }
+            }
+            mark_shared(&mut found.iter_mut().map(|(_, guarded)| guarded).collect::<Vec<_>>());
+            for (index, mut guarded) in found {
+                accept(&mut guarded.verdicts, self.data);
+                facts[index].mounts = guarded.verdicts;
+                if let Detail::Container(object) = &mut details[index] {
+                    object.watched = guarded.watched;
+                }
+            }
+        }
+        Ok((decide(facts, self.recreate), details))
+    }
+}
+
+/// The bodies that create the volumes that do not exist yet, by name.
+fn new_volumes(facts: &[Facts], details: &[Detail]) -> BTreeMap<String, Json> {
+    let new = |(facts, detail): (&Facts, &Detail)| match detail {
+        Detail::Simple { create, .. }
+            if facts.kind == ObjectKind::Volume && facts.standing == Standing::Absent =>
+        {
+            Some((facts.engine_name.clone(), create.clone()))
+        }
+        _ => None,
+    };
+    facts.iter().zip(details).filter_map(new).collect()
+}
+
+impl Executor<'_> {
+    /// Behind every mount still stands what the plan saw there.
+    pub(super) async fn guard_again(&self, object: &ContainerObject) -> Result<(), ApplyError> {
+        match first_change(&self.host.files, &object.watched).await {
+            None => Ok(()),
+            Some((target, change)) => Err(ApplyError::DataChanged { target, change }),
+        }
+    }
+
+    /// Starts a new container, if behind its mounts still stands what the plan saw there.
+    pub(super) async fn bring_up_guarded(
+        &self,
+        id: &str,
+        object: &ContainerObject,
+    ) -> Result<(), ApplyError> {
+        self.guard_again(object).await?;
+        self.bring_up(id).await
+    }
+}
