@@ -34,6 +34,11 @@ pub fn bound_to(spec: &ModuleSpec, container: &ContainerSpec) -> BTreeSet<String
     keys_of(spec, names.chain(shared_namespaces(container)))
 }
 
+/// The module's containers in whose namespaces this one lives: when one of them ends, so does its namespace.
+pub fn lives_with(spec: &ModuleSpec, container: &ContainerSpec) -> BTreeSet<String> {
+    keys_of(spec, shared_namespaces(container))
+}
+
 /// The containers that this one names anywhere: what it depends on, shares a namespace with, links to, mounts from.
 fn references(container: &ContainerSpec) -> impl Iterator<Item = String> {
     let links = container.networks.values().flat_map(|endpoint| &endpoint.links).chain(&container.links);

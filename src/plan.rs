@@ -53,6 +53,8 @@ pub struct Facts {
     pub image_missing: bool,
     /// Keys of the module's containers after whose recreation it must be recreated, too.
     pub bound_to: BTreeSet<String>,
+    /// Keys of the module's containers in whose namespaces it lives: when they are started, it must be, too.
+    pub lives_with: BTreeSet<String>,
     /// The container holds its update lock.
     pub update_lock: Option<UpdateLock>,
     /// What stands behind its mounts, if it would be created or recreated ([`are_made`]).
@@ -165,7 +167,8 @@ fn noun(kind: ObjectKind) -> &'static str {
 
 /// What is done with every object, in the order given. `recreate`: containers may be recreated, and removed if they
 /// left the declaration.
-pub fn decide(objects: Vec<Facts>, recreate: bool) -> Vec<Decision> {
+pub fn decide(mut objects: Vec<Facts>, recreate: bool) -> Vec<Decision> {
+    take_down_guests(&mut objects);
     let chosen = decide_each(&objects, recreate);
     let is_refused = chosen.iter().any(|(action, _)| *action == Action::Refused);
     let of_the_module = |(action, reason)| match action {
@@ -175,6 +178,17 @@ pub fn decide(objects: Vec<Facts>, recreate: bool) -> Vec<Decision> {
     };
     let decided = objects.into_iter().zip(chosen.into_iter().map(of_the_module));
     decided.map(|(facts, (action, reason))| Decision { facts, action, reason }).collect()
+}
+
+/// Who lives in a namespace of a container that will be started has none until it is started again itself.
+fn take_down_guests(objects: &mut [Facts]) {
+    let mut down: BTreeSet<String> = BTreeSet::new();
+    for facts in objects.iter_mut().filter(|facts| facts.standing == Standing::Ours) {
+        facts.down |= facts.lives_with.iter().any(|key| down.contains(key));
+        if facts.down {
+            down.insert(facts.key.clone());
+        }
+    }
 }
 
 /// Which of the objects are containers that are created, or recreated once that is allowed: those that will be put on

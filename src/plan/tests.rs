@@ -29,6 +29,7 @@ fn facts(key: &str, standing: Standing, changes: &[Consequence]) -> Facts {
         removes_itself: false,
         image_missing: false,
         bound_to: BTreeSet::new(),
+        lives_with: BTreeSet::new(),
         update_lock: None,
         mounts: Vec::new(),
         api: ApiVersion::OLDEST,
@@ -152,4 +153,19 @@ fn who_holds_its_update_lock_is_neither_recreated_nor_removed_but_changed_in_pla
             assert!(detail.contains("m-a") && detail.contains("/run/lock"), "{detail}");
         }
     }
+}
+
+#[test]
+fn who_lives_with_a_container_that_is_started_is_started_again() {
+    let mut owner = facts("a", Standing::Ours, &[]);
+    owner.down = true;
+    let mut guest = facts("b", Standing::Ours, &[]);
+    guest.lives_with = BTreeSet::from(["a".to_owned()]);
+    let mut its_guest = facts("c", Standing::Ours, &[Consequence::InPlace]);
+    its_guest.lives_with = BTreeSet::from(["b".to_owned()]);
+    let stranger = facts("d", Standing::Ours, &[]);
+    let decisions = decide(vec![owner, guest, its_guest, stranger], false);
+    let actions: Vec<Action> = decisions.iter().map(|decision| decision.action).collect();
+    assert_eq!(actions, [Action::Started, Action::Started, Action::Updated, Action::Unchanged]);
+    assert!(decisions[2].facts.down, "it is started after the update");
 }

@@ -30,6 +30,7 @@ mod removal;
 mod residue;
 mod served;
 mod site;
+mod stranded;
 mod streams;
 mod strict;
 mod taken;

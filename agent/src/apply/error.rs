@@ -33,7 +33,7 @@ pub enum ApplyError {
     Allowed(String),
     /// A newer revision was applied already.
     #[error(
-        "revision {asked} is older than revision {last}, which was applied already; nothing was touched: push the newest, or roll back, which makes a newer one"
+        "revision {asked} is older than revision {last}, which was applied already; nothing was touched: push the newest, or edit the manifest back and build it, which makes a newer one"
     )]
     OlderRevision {
         /// The request's.
@@ -122,7 +122,7 @@ pub enum ApplyError {
         done: Vec<String>,
     },
     /// A started container did not stay up.
-    #[error("it did not stay up (exit code {exit_code}{}); its last lines: {lines}", .error.as_ref().map(|error| format!(", {error}")).unwrap_or_default())]
+    #[error("it did not stay up (exit code {exit_code}{}); {}", .error.as_ref().map(|error| format!(", {error}")).unwrap_or_default(), last_words(.lines))]
     NotUp {
         /// Of the process.
         exit_code: i64,
@@ -140,6 +140,10 @@ pub enum ApplyError {
     /// The engine said yes and did not do it.
     #[error("the engine accepted it and inspect does not show it: {0}")]
     NotDone(String),
+}
+
+fn last_words(lines: &str) -> String {
+    if lines.is_empty() { "it wrote nothing".to_owned() } else { format!("its last lines: {lines}") }
 }
 
 impl ApplyError {
@@ -169,6 +173,19 @@ impl ApplyError {
             | Self::NotDone(_) => Code::FailedPrecondition,
             Self::Engine(EngineError::Malformed { .. }) | Self::Form(_) | Self::State(_) => Code::Internal,
             Self::Step { source, .. } | Self::Partly { source, .. } => source.code(),
+        }
+    }
+
+    /// The same after other objects of the module were changed.
+    #[must_use]
+    pub(super) fn partly(self, more: Vec<String>) -> Self {
+        match self {
+            error if more.is_empty() => error,
+            Self::Partly { source, mut done } => {
+                done.extend(more);
+                Self::Partly { source, done }
+            }
+            error => Self::Partly { source: Box::new(error), done: more },
         }
     }
 

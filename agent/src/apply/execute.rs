@@ -55,7 +55,7 @@ impl Executor<'_> {
         let Err(mut error) = done else { return Ok(()) };
         if let Err(failed) = transaction.roll_back().await {
             let done = vec![format!("putting back what was before failed: {failed}")];
-            error = ApplyError::Partly { source: Box::new(error), done };
+            error = error.partly(done);
         }
         Err(halted(error, begun, decisions, transaction.back(), result))
     }
@@ -203,7 +203,7 @@ fn halted(
             "not reached: another part of the module failed before".clone_into(&mut object.detail);
         }
     }
-    if done.is_empty() { error } else { ApplyError::Partly { source: Box::new(error), done } }
+    error.partly(done)
 }
 
 fn read_back_words(residue: usize, fresh: bool) -> String {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use plumbline::proto::v1::ModuleSpec;
 
+use serde_json::Value as Json;
+
 use super::{ApplyError, Host};
 use crate::container::{Names, Observed, container_in_docker_words, observe};
 use crate::engine::Inspect;
@@ -80,6 +82,7 @@ pub async fn observe_container(
     let text = |name: &str| inspect[name].as_str().unwrap_or_default();
     let image = reader.image_of(text("Id"), text("Image")).await?;
     let mut shared = BTreeMap::new();
+    let mut is_stranded = false;
     for member in ["NetworkMode", "IpcMode", "PidMode"] {
         let mode = inspect["HostConfig"][member].as_str().unwrap_or_default();
         if let Some(id) = mode.strip_prefix("container:")
@@ -87,7 +90,45 @@ pub async fn observe_container(
         {
             let name = other["Name"].as_str().unwrap_or_default().trim_start_matches('/').to_owned();
             shared.insert(id.to_owned(), name);
+            is_stranded |= started(&other) > started(&inspect);
         }
     }
-    Ok(Some(observe(&inspect, image.as_ref(), &host.host_name, |id| shared.get(id).cloned())?))
+    if !host.version.is_podman() {
+        forget_networks_that_are_gone(reader, &mut inspect).await?;
+    }
+    let mut observed = observe(&inspect, image.as_ref(), &host.host_name, |id| shared.get(id).cloned())?;
+    observed.is_stranded = is_stranded && observed.running;
+    Ok(Some(observed))
+}
+
+/// When a container was last started; none for one that never was.
+fn started(inspect: &Json) -> Option<(i64, i32)> {
+    let text = inspect["State"]["StartedAt"].as_str()?;
+    let time: prost_types::Timestamp = text.parse().ok()?;
+    Some((time.seconds, time.nanos))
+}
+
+/// A network that was removed, and perhaps made again under its name, while a container was stopped: the engine shows the
+/// endpoint as before, and cannot start the container (404, measured on 20.10). It is attached to nothing there.
+async fn forget_networks_that_are_gone(reader: &impl Inspect, inspect: &mut Json) -> Result<(), ApplyError> {
+    let Some(endpoints) = inspect["NetworkSettings"]["Networks"].as_object() else { return Ok(()) };
+    let mut gone = Vec::new();
+    for (name, endpoint) in endpoints {
+        let id = endpoint["NetworkID"].as_str().unwrap_or_default();
+        // The engine's own networks may have another id after each of its starts.
+        if id.is_empty() || matches!(name.as_str(), "bridge" | "host" | "none") {
+            continue;
+        }
+        let is_gone = match reader.network(name).await? {
+            Some(network) => network["Id"].as_str() != Some(id),
+            None => reader.knows_all(),
+        };
+        if is_gone {
+            gone.push(name.clone());
+        }
+    }
+    if let Some(endpoints) = inspect["NetworkSettings"]["Networks"].as_object_mut() {
+        endpoints.retain(|name, _| !gone.contains(name));
+    }
+    Ok(())
 }

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use plumbline::catalogue::{Path, container_descriptor};
 use plumbline::diff::{Comparison, LeafChange, diff};
 use plumbline::normal::normalise;
-use plumbline::order::{bound_to, container_order, mentioned};
+use plumbline::order::{bound_to, container_order, lives_with, mentioned};
 use plumbline::plan::{Facts, Standing};
-use plumbline::proto::v1::{Cause, ContainerSpec, ModuleSpec, ObjectKind};
+use plumbline::proto::v1::path_segment::Step;
+use plumbline::proto::v1::{Cause, Consequence, ContainerSpec, Means, ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, ReflectMessage as _};
 use serde_json::Value as Json;
 
@@ -113,9 +114,13 @@ pub async fn gather(
         let Some(container) = spec.containers.get(&key) else { continue };
         let observed = ours.remove(&key);
         let resolved = resolve(&key, container, &names);
+        let runs = observed.as_ref().is_some_and(|observed| observed.running);
         let one = One { spec, names: &names, key: &key, resolved, observed, leaving: &leaving };
         let mut gathered = gather_container(reader, memory, host, one).await?;
         gathered.facts.bound_to = bound_to(spec, container);
+        if runs {
+            gathered.facts.lives_with = lives_with(spec, container);
+        }
         objects.push(gathered);
     }
     for (key, observed) in left_over {
@@ -202,6 +207,7 @@ pub(super) async fn gather_container(
                 api: host.version.api,
             };
             let mut changes = diff(&comparison, &at);
+            keep_hardware_addresses(&mut changes, &wanted, &observed.spec);
             network_keys.apply(&mut changes);
             if let Some(remembered) = remembered {
                 forget_residue(&mut changes, remembered, memory, host);
@@ -253,6 +259,7 @@ pub(super) async fn gather_container(
         removes_itself: observed.as_ref().is_some_and(Observed::removes_itself),
         image_missing: image_id.is_none() && pull_policy == "never",
         bound_to: BTreeSet::new(),
+        lives_with: BTreeSet::new(),
         update_lock,
         mounts: Vec::new(),
         api: host.version.api,
@@ -294,6 +301,28 @@ pub(crate) fn read_desired(json: &Json) -> Option<DynamicMessage> {
     DynamicMessage::deserialize(container_descriptor(), json).ok()
 }
 
+/// Engines ignore a hardware address when a container is connected (measured on 20.10, 26.1 and 28.5): where one is
+/// declared, the endpoint cannot be changed in place.
+fn keep_hardware_addresses(changes: &mut [LeafChange], wanted: &DynamicMessage, observed: &DynamicMessage) {
+    let endpoint = |spec: &DynamicMessage, network: &str| {
+        let networks = spec.get_field_by_name("networks")?.into_owned();
+        let key = prost_reflect::MapKey::String(network.to_owned());
+        networks.as_map()?.get(&key)?.as_message().cloned()
+    };
+    for change in changes.iter_mut().filter(|change| change.rule.means() == Means::Connect) {
+        let path = change.path.to_wire();
+        let Some(Step::Key(network)) = path.get(3).and_then(|segment| segment.step.as_ref()) else {
+            continue;
+        };
+        let Some(wanted_endpoint) = endpoint(wanted, network) else { continue };
+        let own = wanted_endpoint.has_field_by_name("mac_address");
+        let containers = wanted.has_field_by_name("mac_address") && endpoint(observed, network).is_some();
+        if (own || containers) && change.consequence == Consequence::InPlace {
+            change.consequence = Consequence::Recreate;
+        }
+    }
+}
+
 /// What the engine read back differently right after creation, and still does, is no change: recreating would not help.
 /// If it was another version that did, it is one, and no hand made it.
 fn forget_residue(changes: &mut Vec<LeafChange>, remembered: &ContainerState, memory: &Memory, host: &Host) {
@@ -329,6 +358,7 @@ async fn left_over_object(
         removes_itself: false,
         image_missing: false,
         bound_to: BTreeSet::new(),
+        lives_with: BTreeSet::new(),
         update_lock,
         mounts: Vec::new(),
         api: host.version.api,

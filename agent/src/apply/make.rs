@@ -43,6 +43,9 @@ impl Executor<'_> {
         let Some(observed) = &object.observed else { return Ok(()) };
         if observed.paused {
             step(name, "unpausing", self.engine.unpause(&observed.id).await)?;
+        } else if observed.running {
+            // The namespace that it lived in is gone, or goes with this apply.
+            step(name, "stop", self.engine.stop(&observed.id, observed.stop_grace()).await)?;
         }
         step(name, "start", self.bring_up(&observed.id).await)?;
         self.report.progress(Phase::Started, name, "");

@@ -218,6 +218,7 @@ impl Simple<'_> {
             removes_itself: false,
             image_missing: false,
             bound_to: std::collections::BTreeSet::new(),
+            lives_with: std::collections::BTreeSet::new(),
             update_lock: None,
             mounts: Vec::new(),
             api: host.version.api,

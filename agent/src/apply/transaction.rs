@@ -1,11 +1,11 @@
 //! The containers that an apply makes, replaces and takes away, until it is known that they stand.
 //!
 //! Every change is journalled before it begins and before each of its steps. A container alone is committed as soon as its
-//! new one was read back. Containers that are bound to one another are replaced together or not at all: the old container
-//! of a guest can run only with the old one of its owner. What left the declaration goes when all the rest stands.
+//! new one was read back; containers that are bound to one another together, when all of them were: the old container of a
+//! guest can run only with the old one of its owner. What left the declaration goes when all the rest stands.
 
 use plumbline::plan::{Decision, Standing};
-use plumbline::proto::v1::Phase;
+use plumbline::proto::v1::{Action, ObjectKind, Phase};
 
 use super::execute::{Executor, step};
 use super::recreate::{aside_name, replace, spare_name};
@@ -154,18 +154,41 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// The container with this index was read back: it is committed, unless others are bound to it.
+    /// The container with this index was read back. It is committed once all that are bound to it were.
     pub(super) async fn verified(&mut self, index: usize, state: ContainerState) -> Result<(), ApplyError> {
-        let facts = &self.decisions[index].0.facts;
-        let is_bound = !facts.bound_to.is_empty()
-            || self.decisions.iter().any(|(other, _)| other.facts.bound_to.contains(&facts.key));
-        let Some(at) = self.open.iter().position(|open| open.index == index) else { return Ok(()) };
-        self.open[at].verified = Some(state);
-        if is_bound {
+        let Some(open) = self.open.iter_mut().find(|open| open.index == index) else { return Ok(()) };
+        open.verified = Some(state);
+        let group = self.group(index);
+        let is_verified =
+            |index: &usize| self.open.iter().any(|open| open.index == *index && open.verified.is_some());
+        if !group.iter().all(is_verified) {
             return Ok(());
         }
-        let alone = self.open.remove(at);
-        self.commit_these(vec![alone]).await
+        let open = std::mem::take(&mut self.open);
+        let (these, others) = open.into_iter().partition(|open| group.contains(&open.index));
+        self.open = others;
+        self.commit_these(these).await
+    }
+
+    /// The objects that are made in this apply and bound to this one, directly or not.
+    fn group(&self, index: usize) -> Vec<usize> {
+        let is_made = |index: &usize| {
+            matches!(self.decisions[*index].0.action, Action::Created | Action::Recreated)
+                && self.decisions[*index].0.facts.kind == ObjectKind::Container
+        };
+        let is_bound = |one: usize, other: usize| {
+            let (one, other) = (&self.decisions[one].0.facts, &self.decisions[other].0.facts);
+            one.bound_to.contains(&other.key) || other.bound_to.contains(&one.key)
+        };
+        let mut group = vec![index];
+        let mut next = 0;
+        while let Some(&one) = group.get(next) {
+            let bound = (0..self.decisions.len()).filter(is_made).filter(|other| is_bound(one, *other));
+            let new: Vec<usize> = bound.filter(|other| !group.contains(other)).collect();
+            group.extend(new);
+            next += 1;
+        }
+        group
     }
 
     /// All stands: what is old goes.

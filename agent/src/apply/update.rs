@@ -96,6 +96,9 @@ pub(super) async fn update(
             if is_attached {
                 // A connected endpoint must be disconnected first, even to change it.
                 engine.disconnect(network, id).await.map_err(|error| ("disconnect", error.into()))?;
+            } else {
+                // The engine may still show one on an earlier network of this name.
+                clear_endpoint(executor, network, id).await.map_err(|error| ("disconnect", error))?;
             }
             if let Some(endpoint) = endpoint_body(&object.desired, network) {
                 engine.connect(network, id, &endpoint).await.map_err(|error| ("connect", error.into()))?;

@@ -114,11 +114,11 @@ fn align_generated_names(desired: &DynamicMessage, observed: &mut DynamicMessage
     };
     for mount in mounts.iter_mut().filter_map(Value::as_message_mut) {
         let target = text(mount, "target");
-        let unnamed = wanted.iter().filter_map(Value::as_message).any(|wanted| {
-            text(wanted, "target") == target
-                && text(wanted, "type") == "volume"
-                && !wanted.has_field_by_name("source")
-        });
+        let mut wanted = wanted.iter().filter_map(Value::as_message);
+        // Also one that is no longer declared: nobody chose its name.
+        let unnamed = wanted
+            .find(|wanted| text(wanted, "target") == target)
+            .is_none_or(|wanted| text(wanted, "type") == "volume" && !wanted.has_field_by_name("source"));
         if unnamed && text(mount, "type") == "volume" && is_generated_name(&text(mount, "source")) {
             mount.clear_field_by_name("source");
         }

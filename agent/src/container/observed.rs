@@ -31,6 +31,8 @@ pub struct Observed {
     pub paused: bool,
     /// Its first process, as the host counts; 0: there is none.
     pub pid: u64,
+    /// It lives in a namespace of another container that ended since: that one was started after it.
+    pub is_stranded: bool,
     /// The exit code of its last run.
     pub exit_code: i64,
     /// When it was last started, in the engine's words.
@@ -84,7 +86,7 @@ impl Observed {
 
     /// It should run and does not.
     pub fn is_down(&self) -> bool {
-        self.paused || (!self.running && !self.is_finished())
+        self.paused || self.is_stranded || (!self.running && !self.is_finished())
     }
 
     /// How long the engine waits between the stop signal and the kill, if the container says so.
@@ -124,6 +126,7 @@ pub fn observe(
         paused: inspect["State"]["Paused"] == json!(true),
         pid: inspect["State"]["Pid"].as_u64().unwrap_or_default(),
         mounted: mounted(inspect),
+        is_stranded: false,
         exit_code: inspect["State"]["ExitCode"].as_i64().unwrap_or_default(),
         started_at: text(&inspect["State"]["StartedAt"]),
         owner: owner.map(|((installation, module), container)| (installation, module, container)),

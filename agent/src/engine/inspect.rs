@@ -27,6 +27,9 @@ pub trait Inspect: Sync {
     /// A volume by name.
     fn volume(&self, name: &str) -> impl Future<Output = Result<Option<Json>, EngineError>> + Send;
 
+    /// What it does not find is not there.
+    fn knows_all(&self) -> bool;
+
     /// The ids of all containers, running or not, that carry these labels.
     fn containers_with(
         &self,
@@ -58,6 +61,10 @@ impl Inspect for EngineReader {
 
     async fn volume(&self, name: &str) -> Result<Option<Json>, EngineError> {
         EngineReader::volume(self, name).await
+    }
+
+    fn knows_all(&self) -> bool {
+        true
     }
 
     async fn containers_with(&self, labels: &[(&str, &str)]) -> Result<Vec<String>, EngineError> {
