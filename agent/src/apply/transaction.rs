@@ -105,7 +105,9 @@ impl<'a> Transaction<'a> {
             Ok(id) => return Ok(id),
             Err(failed) => failed,
         };
-        let left = if old.running {
+        let left = if matches!(step, "creation" | "reading back" | "data guard") {
+            "the old container was not touched"
+        } else if old.running {
             "the old container runs again, under its own name"
         } else {
             "the old container is as it was"
