@@ -29,7 +29,7 @@ fn what_is_asked_wrongly_ends_with_64_and_names_what_is_wrong() {
         (&["plan", "web", "--recrate"][..], "--recrate"),
         (&["push"], "<MODULE>"),
         (&["build"], "--file"),
-        (&["plan"], "MODULE"),
+        (&["plan"], "registered module"),
         (&["plan", "web", "-f", "web.yaml"], "cannot be used with"),
         (&["plan", "web", "--revision", "first"], "first"),
         (&["policy", "web", "sometimes"], "roll_out"),
