@@ -128,7 +128,7 @@ async fn an_older_revision_is_refused_and_a_rollback_is_a_new_one() {
     fleet.engine().forget();
     fleet.plumb(["push", &module, "--revision", "1", "--recreate"]).ended(1).says(&[
         "revision 1 is older than revision 2, which was applied already; nothing was touched",
-        "roll back",
+        "edit the manifest back",
     ]);
     fleet.plumb(["push", &module, "--revision", "9"]).ended(1).says(&["revision 9", "2"]);
     assert_eq!(fleet.engine().mutations(), [""; 0]);
