@@ -172,7 +172,7 @@ impl Operations {
 
     async fn try_to_recover(&self, module: &str) -> Result<(), ApplyError> {
         let (engine, state, installation) = (&self.engine, &self.state, self.installation.as_str());
-        if let Some(recovered) = recover(engine, state, installation, module).await? {
+        if let Some(recovered) = recover(engine, state, installation, module, true).await? {
             tracing::info!(module, %recovered, "recovered");
         }
         let back = recover_by_labels(engine, state, installation, module).await?;

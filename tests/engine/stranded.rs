@@ -103,3 +103,24 @@ async fn a_carried_volume_that_leaves_the_declaration_was_not_changed_by_hand() 
         "{found:#?}"
     );
 }
+
+/// An old container that can run no more is put back under its name, and does not keep the module from being mended.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_container_that_cannot_start_again_blocks_no_later_apply() {
+    let host = Served::new("cannotback").await;
+    let peer = format!("{}-peer", host.site.name);
+    docker(&["run", "--detach", "--name", &peer, "plumbline/sample:1", "hold"]);
+    let guest = json!({ "network_mode": format!("container:{peer}") });
+    host.apply(&host.site.holding(&guest), false).await;
+    // It runs on, and its namespace can never be entered again.
+    docker(&["rm", "--force", &peer]);
+    let failure = host.fails(&host.site.holding(&json!({ "entrypoint": ["/nonexistent"] }))).await;
+    assert!(!failure.rolled_back, "{}", failure.message);
+    assert_eq!(host.site.containers(), [host.container()], "what was before is in its place");
+
+    let mended = host.site.holding(&json!({ "labels": { "mended": "1" } }));
+    let result = host.apply(&mended, true).await;
+    assert_eq!(object(&result, "c").action(), Action::Recreated);
+    assert_eq!(host.site.inspect("c").await["State"]["Running"], json!(true));
+    host.settled(&mended).await;
+}

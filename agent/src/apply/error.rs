@@ -189,6 +189,11 @@ impl ApplyError {
         }
     }
 
+    /// The engine answered, and a container does not come up: trying again may be of no use.
+    pub(super) fn is_not_up(&self) -> bool {
+        matches!(self, Self::NotUp { .. } | Self::Engine(EngineError::Refused { .. }))
+    }
+
     /// What was before is back, or nothing was touched at all.
     pub fn rolled_back(&self) -> bool {
         match self {

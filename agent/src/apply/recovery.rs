@@ -25,6 +25,8 @@ pub struct Recovered {
     pub undone: Vec<String>,
     /// Containers whose change was finished, by their keys.
     pub finished: Vec<String>,
+    /// Why a container that is in its place does not run.
+    pub down: Vec<String>,
 }
 
 impl fmt::Display for Recovered {
@@ -34,6 +36,9 @@ impl fmt::Display for Recovered {
             if !keys.is_empty() {
                 write!(formatter, "; {what}: {}", keys.join(", "))?;
             }
+        }
+        for why in &self.down {
+            write!(formatter, "; one does not run: {why}")?;
         }
         Ok(())
     }
@@ -76,12 +81,14 @@ impl Unfinished {
 }
 
 /// Ends a module's unfinished apply, if there is one. `None`: there is none. After an error it is still unfinished, and
-/// may be tried again.
+/// may be tried again. `insist`: that a container does not come up is such an error; without, it is said, and whoever goes on
+/// compares and starts it. A module whose old container can run no more would else take no apply at all.
 pub async fn recover(
     engine: &Engine,
     state: &State,
     installation: &str,
     module: &str,
+    insist: bool,
 ) -> Result<Option<Recovered>, ApplyError> {
     let journal = state.journal();
     let Some(records) = journal.read(module)? else { return Ok(None) };
@@ -90,48 +97,61 @@ pub async fn recover(
     let owner = Owner { installation, module };
     let Unfinished { begun, committed } = Unfinished::of(records);
     let mut recovered = Recovered::default();
+    let mut down = Vec::new();
+    let mut seen_up = |started: Result<(), ApplyError>| match started {
+        Err(error) if !insist && error.is_not_up() => {
+            down.push(error.to_string());
+            Ok(())
+        }
+        started => started,
+    };
     for (one, remembered) in committed {
-        finish(engine, state, module, &one, remembered).await?;
+        seen_up(finish(engine, state, module, &one, remembered).await?)?;
         recovered.finished.push(one.change.key);
     }
     let (lost, begun) = partition(engine, begun).await?;
     for one in lost {
-        keep_new(engine, &one).await?;
+        seen_up(keep_new(engine, &one).await?)?;
         recovered.finished.push(one.change.key);
     }
-    put_all_back(engine, owner, &begun).await?;
+    let put_back = put_all_back(engine, owner, &begun).await;
+    put_back.placed?;
+    seen_up(put_back.started)?;
+    recovered.down = down;
     recovered.undone = begun.into_iter().map(|one| one.change.key).collect();
     journal.entry(module).end()?;
     Ok(Some(recovered))
 }
 
-/// A change that stands: it is remembered, the new container runs, the old one goes.
+/// A change that stands: it is remembered, the old one goes, the new container runs. The inner result is of the last alone.
 async fn finish(
     engine: &Engine,
     state: &State,
     module: &str,
     one: &Begun,
     remembered: Option<ContainerState>,
-) -> Result<(), ApplyError> {
+) -> Result<Result<(), ApplyError>, ApplyError> {
     let new = remembered.as_ref().map(|state| state.id.clone());
     state.change(module, |module| module.committed(&one.change, remembered))?;
-    if let Some(new) = &new {
-        let Some(shown) = engine.container(new).await? else {
-            // Somebody took the new one away since. The old one may be all that there is.
-            return Ok(());
-        };
-        let never_again =
-            shown["State"]["ExitCode"] == json!(0) && shown["State"]["Status"] == json!("exited");
-        if shown["State"]["Running"] != json!(true) && !never_again {
-            start_seen(engine, new).await?;
-        }
+    let shown = match &new {
+        Some(new) => engine.container(new).await?,
+        None => None,
+    };
+    if new.is_some() && shown.is_none() {
+        // Somebody took the new one away since. The old one may be all that there is.
+        return Ok(Ok(()));
     }
     if let Some(old) = &one.change.old
         && new.as_ref() != Some(&old.id)
     {
         remove(engine, &old.id).await?;
     }
-    Ok(())
+    let (Some(new), Some(shown)) = (new, shown) else { return Ok(Ok(())) };
+    let never_again = shown["State"]["ExitCode"] == json!(0) && shown["State"]["Status"] == json!("exited");
+    if shown["State"]["Running"] == json!(true) || never_again {
+        return Ok(Ok(()));
+    }
+    Ok(start_seen(engine, &new).await)
 }
 
 /// Changes whose old container is gone, or never was, and those that can be undone. The journal may have lost the record
@@ -156,17 +176,17 @@ async fn was_started(engine: &Engine, one: &Begun) -> Result<bool, ApplyError> {
     Ok(!shown["State"]["StartedAt"].as_str().unwrap_or_default().starts_with("0001"))
 }
 
-/// There is no old container to go back to: the new one gets its name, and runs.
-async fn keep_new(engine: &Engine, one: &Begun) -> Result<(), ApplyError> {
-    let Some(new) = &one.new else { return Ok(()) };
-    let Some(shown) = engine.container(new).await? else { return Ok(()) };
+/// There is no old container to go back to: the new one gets its name, and runs. The inner result is of the last alone.
+async fn keep_new(engine: &Engine, one: &Begun) -> Result<Result<(), ApplyError>, ApplyError> {
+    let Some(new) = &one.new else { return Ok(Ok(())) };
+    let Some(shown) = engine.container(new).await? else { return Ok(Ok(())) };
     if shown["Name"] != json!(format!("/{}", one.change.name)) {
         engine.rename(new, &one.change.name).await?;
     }
-    if shown["State"]["Running"] != json!(true) {
-        start_seen(engine, new).await?;
+    if shown["State"]["Running"] == json!(true) {
+        return Ok(Ok(()));
     }
-    Ok(())
+    Ok(start_seen(engine, new).await)
 }
 
 /// The modules of this installation of which a container waits aside: their apply was cut off.

@@ -19,7 +19,7 @@ use crate::container::Observed;
 use crate::journal::{Entry, Record, Step};
 
 /// A step that failed, by the name that people read, and why.
-type Failed = (&'static str, ApplyError);
+pub(super) type Failed = (&'static str, ApplyError);
 
 /// Puts a new container in the place of the old one, and returns its id. After a failure `begun` says what there is to be
 /// undone.
@@ -55,9 +55,7 @@ pub(super) async fn replace(
     announce(Step::HoldDown)?;
     let what = "setting the old restart policy aside";
     engine.update(&old.id, &update::no_restart_body()).await.map_err(|error| (what, error.into()))?;
-    let held =
-        |shown: &Json| matches!(shown["HostConfig"]["RestartPolicy"]["Name"].as_str(), Some("no" | ""));
-    look(executor, &old.id, what, held).await?;
+    look(executor, &old.id, what, is_held_down).await?;
 
     announce(Step::Stop)?;
     let what = "stop of the old container";
@@ -81,8 +79,13 @@ pub(super) async fn replace(
     Ok(new)
 }
 
+/// No engine starts it by itself.
+pub(super) fn is_held_down(shown: &Json) -> bool {
+    matches!(shown["HostConfig"]["RestartPolicy"]["Name"].as_str(), Some("no" | ""))
+}
+
 /// Looks whether a step was really made.
-async fn look(
+pub(super) async fn look(
     executor: &Executor<'_>,
     id: &str,
     what: &'static str,

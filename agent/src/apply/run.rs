@@ -87,7 +87,7 @@ async fn run(
     let recreate = request.recreate() == RecreatePolicy::Allow;
     let allowed = Allowed::of(spec, recreate, &request.accepted_data)?;
     let host = Host { files: files.clone(), ..Host::ask(engine, installation).await? };
-    if let Some(recovered) = recover(engine, state, installation, spec.name()).await? {
+    if let Some(recovered) = recover(engine, state, installation, spec.name(), false).await? {
         report.progress(Phase::Recovered, "", &recovered.to_string());
     }
     let look = async || {

@@ -6,9 +6,10 @@
 
 use plumbline::plan::{Decision, Standing};
 use plumbline::proto::v1::{Action, ObjectKind, Phase};
+use serde_json::{Value as Json, json};
 
 use super::execute::{Executor, step};
-use super::recreate::{aside_name, replace, spare_name};
+use super::recreate::{Failed, aside_name, is_held_down, look, replace, spare_name};
 use super::undo::{Begun, Owner, put_all_back, remove};
 use super::{ApplyError, ContainerObject, Detail, update};
 use crate::container::Observed;
@@ -142,7 +143,10 @@ impl<'a> Transaction<'a> {
         self.begin(index, None, Some(old))?;
         let announce = |step| self.entry.write(&Record::Step { change, step });
         announce(Step::SetAside)?;
-        step(&old.name, "renaming", engine.rename(&old.id, &aside_name(old)).await)?;
+        let aside = aside_name(old);
+        step(&old.name, "renaming", engine.rename(&old.id, &aside).await)?;
+        let has_name = |shown: &Json| shown["Name"] == json!(format!("/{aside}"));
+        seen(&old.name, look(self.executor, &old.id, "renaming", has_name).await)?;
         if old.removes_itself() {
             // Stopped, it would be gone, with no way back.
             return Ok(());
@@ -152,6 +156,8 @@ impl<'a> Transaction<'a> {
         step(&old.name, "setting its restart policy aside", held)?;
         announce(Step::Stop)?;
         step(&old.name, "stop", engine.stop(&old.id, old.stop_grace()).await)?;
+        let is_down = |shown: &Json| is_held_down(shown) && shown["State"]["Running"] == json!(false);
+        seen(&old.name, look(self.executor, &old.id, "stop", is_down).await)?;
         self.executor.report.progress(Phase::Stopped, &old.name, "it left the declaration");
         Ok(())
     }
@@ -249,7 +255,8 @@ impl<'a> Transaction<'a> {
     pub(super) async fn roll_back(&mut self) -> Result<(), ApplyError> {
         let open = std::mem::take(&mut self.open);
         let begun: Vec<Begun> = open.iter().map(|open| open.begun.clone()).collect();
-        let done = put_all_back(self.executor.engine, self.owner(), &begun).await;
+        let put_back = put_all_back(self.executor.engine, self.owner(), &begun).await;
+        let done = put_back.placed.and(put_back.started);
         for open in &open {
             let (name, left) = match &open.begun.change.old {
                 None => (&open.begun.change.name, "the new container was removed"),
@@ -282,6 +289,11 @@ impl<'a> Transaction<'a> {
         }
         guests
     }
+}
+
+/// A step of a container that leaves was not found to be done.
+fn seen(name: &str, looked: Result<(), Failed>) -> Result<(), ApplyError> {
+    looked.or_else(|(what, error)| step(name, what, Err(error)))
 }
 
 fn as_old(observed: &Observed) -> Old {

@@ -28,24 +28,30 @@ pub(super) struct Begun {
     pub(super) new: Option<String>,
 }
 
+/// What came of putting back.
+#[derive(Debug)]
+pub(super) struct PutBack {
+    /// Every old container has its name and its restart policy, and nothing new is left.
+    pub(super) placed: Result<(), ApplyError>,
+    /// Those that ran do so again.
+    pub(super) started: Result<(), ApplyError>,
+}
+
 /// Puts every old container back under its name and starts those that ran, the owners of a namespace before their guests.
 /// Every step is tried, whatever the others come to; the first error is returned. `begun` is in the order in which it was
 /// begun.
-pub(super) async fn put_all_back(
-    engine: &Engine,
-    owner: Owner<'_>,
-    begun: &[Begun],
-) -> Result<(), ApplyError> {
-    let mut done: Result<(), ApplyError> = Ok(());
+pub(super) async fn put_all_back(engine: &Engine, owner: Owner<'_>, begun: &[Begun]) -> PutBack {
+    let mut placed: Result<(), ApplyError> = Ok(());
     for one in begun.iter().rev() {
-        done = done.and(put_back(engine, owner, one).await);
+        placed = placed.and(put_back(engine, owner, one).await);
     }
+    let mut started: Result<(), ApplyError> = Ok(());
     let mut restarted = Vec::new();
     for old in begun.iter().filter_map(|one| one.change.old.as_ref()) {
         match start_again(engine, old).await {
             Ok(true) => restarted.push(old.id.as_str()),
             Ok(false) => {}
-            Err(error) => done = done.and(Err(error)),
+            Err(error) => started = started.and(Err(error)),
         }
     }
     // They live in a namespace that ended when its owner was stopped.
@@ -54,9 +60,9 @@ pub(super) async fn put_all_back(
     for guest in
         guests.flat_map(|one| &one.change.guests).filter(|guest| !restarted.contains(&guest.as_str()))
     {
-        done = done.and(restart(engine, guest).await);
+        started = started.and(restart(engine, guest).await);
     }
-    done
+    PutBack { placed, started }
 }
 
 /// Takes the new container away and gives the old one its name and its restart policy; not yet started.
