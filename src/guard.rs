@@ -124,6 +124,7 @@ pub fn judge(container: &str, mounting: &Mounting) -> Option<MountVerdict> {
         accepted: false,
         refused: needs_acceptance(verdict),
         detail: found,
+        data_move: None,
     };
     if judged.refused {
         let remedy = remedy(&judged);
@@ -237,7 +238,9 @@ pub fn acceptance(judged: &MountVerdict) -> String {
 /// A container is put on such a mount only if somebody accepts it by name.
 pub fn needs_acceptance(verdict: Verdict) -> bool {
     match verdict {
-        Verdict::Unspecified | Verdict::Same | Verdict::Moved | Verdict::FirstUse => false,
+        Verdict::Unspecified | Verdict::Same | Verdict::Moved | Verdict::FirstUse | Verdict::ToBeMoved => {
+            false
+        }
         Verdict::Different | Verdict::Empty | Verdict::Missing | Verdict::Unknown | Verdict::Removed => true,
     }
 }
