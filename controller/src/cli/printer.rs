@@ -126,15 +126,18 @@ impl Printer {
     fn phase(self, at: &str, progress: &Progress) {
         let phase = match progress.phase() {
             Phase::Unspecified | Phase::Accepted | Phase::Planned => return,
-            Phase::Pulling if progress.done_bytes > 0 => {
+            phase @ (Phase::Pulling | Phase::Moving) if progress.done_bytes > 0 => {
+                let doing = if phase == Phase::Pulling { "pulling" } else { "moving data" };
                 let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
                 self.progress(&format!(
-                    "{at}: {} pulling, {percent} % of {} bytes",
+                    "{at}: {} {doing}, {percent} % of {} bytes",
                     progress.object, progress.total_bytes
                 ));
                 return;
             }
             Phase::Pulling => "pulling",
+            Phase::Moving => "moving data",
+            Phase::Moved => "data moved",
             Phase::Created => "created",
             Phase::Updated => "changed in place",
             Phase::Stopped => "stopped",
