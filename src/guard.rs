@@ -4,6 +4,10 @@
 //! those that the request accepts. A container is put on the same data, the same data under a new path, or data that no
 //! container had before; on anything else only if somebody said by name that it is meant.
 
+mod moves;
+
+pub use moves::{bytes_in_words, not_to_be_moved, to_be_moved, used_by_others};
+
 use crate::proto::v1::{DataAcceptance, DataGuardVerdict as Verdict, MountVerdict};
 
 /// A file or directory, whatever its path: `st_dev` and `st_ino`.

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use crate::catalogue::ApiVersion;
 use crate::diff::LeafChange;
 use crate::guard;
-use crate::proto::v1::{Action, Consequence, MountVerdict, ObjectKind, Outcome, RefusalReason};
+use crate::proto::v1::{
+    Action, Consequence, DataGuardVerdict, MountVerdict, ObjectKind, Outcome, RefusalReason,
+};
 use crate::update_lock::UpdateLock;
 
 /// Whose an object is, as far as the engine and the agent's state tell.
@@ -134,7 +136,15 @@ impl Decision {
         let (mut found, mut options) = (Vec::new(), Vec::new());
         for mount in refused {
             found.push(format!("{} ({})", mount.target, guard::word(mount.verdict())));
-            options.push(format!("--accept-data {}", guard::acceptance(mount)));
+            if mount.verdict() != DataGuardVerdict::ToBeMoved {
+                options.push(format!("--accept-data {}", guard::acceptance(mount)));
+            }
+        }
+        if options.is_empty() {
+            return format!(
+                "the data of these mounts cannot be moved: {}; the mounts say why",
+                found.join(", ")
+            );
         }
         format!(
             "behind these mounts does not stand what the container has: {}; mend them, or if it is meant: {}",

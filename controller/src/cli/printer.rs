@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use plumbline::guard::word;
+use plumbline::guard::{bytes_in_words, word};
 use plumbline::proto::v1::apply_response::Event;
 use plumbline::proto::v1::value::Kind;
 use plumbline::proto::v1::{
@@ -243,19 +243,8 @@ fn contents_words(volume: &VolumeContents) -> String {
     let files =
         volume.files.map(|files| if files == 1 { "1 file".to_owned() } else { format!("{files} files") });
     let detail = (!volume.detail.is_empty()).then(|| volume.detail.clone());
-    let parts = [anonymous, files, volume.bytes.map(size_words), detail];
+    let parts = [anonymous, files, volume.bytes.map(bytes_in_words), detail];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn size_words(bytes: u64) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    match units.into_iter().find(|(power, _)| bytes >> power > 0) {
-        Some((power, unit)) => {
-            let tenths = (u128::from(bytes) * 10) >> power;
-            format!("{}.{} {unit}", tenths / 10, tenths % 10)
-        }
-        None => format!("{bytes} bytes"),
-    }
 }
 
 fn print_line(line: &str) {

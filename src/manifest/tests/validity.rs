@@ -56,8 +56,36 @@ fn members_that_exclude_or_need_each_other() {
             vec!["mounts[0].bind: options of bind on a mount of type volume"],
         ),
         (
-            "mounts: [{type: bind, source: /a, target: /b, moved_from: /c}]",
-            vec!["this version cannot move data"],
+            "mounts: [{type: bind, source: /a, target: /b, moved_from: /a/}]",
+            vec!["mounts[0].moved_from: \"/a/\" is where the data shall be"],
+        ),
+        (
+            "mounts: [{type: bind, source: /a, target: /b, moved_from: /a/c}]",
+            vec!["mounts[0].moved_from: one of the two places lies inside the other"],
+        ),
+        (
+            "mounts: [{type: bind, source: /, target: /b, moved_from: /a}]",
+            vec!["mounts[0].moved_from: one of the two places lies inside the other"],
+        ),
+        (
+            "mounts: [{type: bind, source: /a, target: /b, moved_from: ./c}]",
+            vec!["mounts[0].moved_from: \"./c\" is neither an absolute path nor the name of a volume"],
+        ),
+        (
+            "mounts: [{type: tmpfs, target: /b, moved_from: /c}]",
+            vec!["mounts[0].moved_from: only the data of a bind or of a named volume can be moved"],
+        ),
+        (
+            "mounts: [{type: volume, target: /b, moved_from: /c}]",
+            vec!["mounts[0].moved_from: only the data of a bind or of a named volume can be moved"],
+        ),
+        (
+            "mounts: [{type: bind, source: /a, target: /b, moved_from: /c}, {type: bind, source: /d, target: /e, moved_from: /c}]",
+            vec!["mounts[1].moved_from: \"/c\" cannot move to \"/a\" and to \"/d\""],
+        ),
+        (
+            "mounts: [{type: bind, source: /a, target: /b, moved_from: /c}, {type: bind, source: /a, target: /e, moved_from: /d}]",
+            vec!["mounts[1].moved_from: \"/c\" and \"/d\" cannot both move to \"/a\""],
         ),
         ("mounts: [{target: /a}]", vec!["mounts[0]: `type` is missing", "module.yaml:5:14"]),
         ("environment: {\"A=B\": c}", vec!["\"A=B\" is not the name of a variable"]),
@@ -91,6 +119,8 @@ fn members_that_exclude_or_need_each_other() {
         refused(lines, &parts);
     }
     for lines in [
+        "mounts: [{type: bind, source: /a, target: /b, moved_from: data}]",
+        "mounts: [{type: bind, source: /a, target: /b, moved_from: /c}, {type: bind, source: /a/, target: /d, moved_from: /c/}]",
         "mem_limit: 64m\nmemswap_limit: -1\nmem_reservation: 64m",
         "memswap_limit: -1",
         "network_mode: bridge\nnetworks: {bridge: }",

@@ -4,6 +4,7 @@
 //! * `module`: names, and what the parts of a module say about each other.
 //! * `container`: what the fields of one container say about each other.
 //! * `mounts`: what is mounted where.
+//! * `moves`: data that is to be moved.
 //! * `ports`, `addresses`: what only one container of a module can have.
 //! * `kernel`: what is refused only when a container starts.
 //!
@@ -16,6 +17,7 @@ mod forms;
 mod kernel;
 mod module;
 mod mounts;
+mod moves;
 mod ports;
 mod rules;
 
@@ -59,6 +61,7 @@ pub fn validate(spec: &ModuleSpec) -> Result<(), Vec<Violation>> {
         kernel::check(container, &path, &mut findings);
         mounts::check(container, spec, &path, &mut findings);
     }
+    moves::check(spec, &mut findings);
     ports::check(spec, &mut findings);
     addresses::check(spec, &mut findings);
     if findings.0.is_empty() { Ok(()) } else { Err(findings.0) }

@@ -17,10 +17,6 @@ pub(super) fn check(container: &ContainerSpec, spec: &ModuleSpec, path: &Path, f
         let path = path.field("mounts").key(&index.to_string());
         check_source(mount, spec, &path, findings);
         check_options(mount, &path, findings);
-        if mount.moved_from.is_some() {
-            let remedy = "move it by hand, and take moved_from out";
-            findings.add(&path.field("moved_from"), "this version cannot move data", remedy);
-        }
         if let Some(target) = &mount.target {
             check_target(target, &path.field("target"), &mut targets, findings);
         }
