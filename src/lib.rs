@@ -16,6 +16,7 @@
 //! * [`engine_form`]: specs to and from the engine's JSON, by the engine paths of the catalogue.
 //! * [`guard`]: what stands behind every mount, before a container is put on it.
 //! * [`order`], [`plan`]: in which order a module is applied, and what is done with each object.
+//! * [`contents`]: what a volume holds, in words;
 //! * [`update_lock`]: why a container that asks to be left alone is left alone.
 //! * [`manifest`]: YAML to specs and back, and what a valid spec must satisfy.
 //! * [`tls`]: certificates and connections.
@@ -23,6 +24,7 @@
 #[cfg(test)]
 mod any_spec;
 pub mod catalogue;
+pub mod contents;
 pub mod diff;
 pub mod engine_form;
 pub mod guard;

@@ -13,6 +13,10 @@ use crate::proto::v1::{
 };
 use crate::update_lock::UpdateLock;
 
+pub use neighbours::Neighbours;
+
+mod neighbours;
+
 /// Whose an object is, as far as the engine and the agent's state tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
@@ -49,6 +53,8 @@ pub struct Facts {
     pub ignored: u32,
     /// A container that should run and does not.
     pub down: bool,
+    /// A container that runs and is not paused: to be started again, it is stopped first.
+    pub runs: bool,
     /// A container that the engine removes when it stops.
     pub removes_itself: bool,
     /// The image is not on the host, and the pull policy forbids to fetch it.
@@ -57,6 +63,10 @@ pub struct Facts {
     pub bound_to: BTreeSet<String>,
     /// Keys of the module's containers in whose namespaces it lives: when they are started, it must be, too.
     pub lives_with: BTreeSet<String>,
+    /// Keys of the module's networks that a container is on, or shall be: when one is made anew, so is the container.
+    pub networks: BTreeSet<String>,
+    /// What else on the host holds on to it.
+    pub neighbours: Neighbours,
     /// The container holds its update lock.
     pub update_lock: Option<UpdateLock>,
     /// What stands behind its mounts, if it would be created or recreated ([`are_made`]).
@@ -86,7 +96,11 @@ impl Decision {
     pub fn detail(&self) -> String {
         let name = &self.facts.engine_name;
         match self.reason {
-            RefusalReason::Unspecified => String::new(),
+            RefusalReason::Unspecified => self.remark(),
+            RefusalReason::NeedsRecreation if self.facts.kind == ObjectKind::Network => {
+                "the change needs a new network, and new containers on it; allow it with --recreate"
+                    .to_owned()
+            }
             RefusalReason::NeedsRecreation => {
                 "the change needs a new container; allow it with --recreate".to_owned()
             }
@@ -104,10 +118,7 @@ impl Decision {
             RefusalReason::NeedsRemoval => {
                 format!("{name} left the declaration and would be removed; allow it with --recreate")
             }
-            RefusalReason::WouldLoseData => format!(
-                "the {} {name} differs from its declaration and is never recreated: undo the edit, or declare one under a new key",
-                noun(self.facts.kind)
-            ),
+            RefusalReason::WouldLoseData => self.facts.neighbours.loss(name),
             RefusalReason::Missing if self.facts.image_missing => {
                 "its image is not on the host, and pull_policy is never: load the image, or let it be pulled"
                     .to_owned()
@@ -126,7 +137,20 @@ impl Decision {
             RefusalReason::UpdateLocked => {
                 self.facts.update_lock.as_ref().map(|lock| lock.refusal(name)).unwrap_or_default()
             }
-            RefusalReason::InUse => format!("another container uses the {} {name}", noun(self.facts.kind)),
+            RefusalReason::InUse => self.facts.neighbours.refusal(self.facts.kind, name),
+        }
+    }
+
+    /// What is to be known of an object that is not refused.
+    fn remark(&self) -> String {
+        let Facts { kind, standing, engine_name, neighbours, .. } = &self.facts;
+        match (self.action, standing, kind) {
+            (Action::Unchanged, Standing::LeftOver, ObjectKind::Volume) => {
+                neighbours.kept_volume(engine_name)
+            }
+            (Action::Unchanged, Standing::LeftOver, ObjectKind::Network) => neighbours.kept_network(),
+            (Action::Recreated | Action::Removed, _, _) => neighbours.to_be_known.join("; "),
+            _ => String::new(),
         }
     }
 
@@ -210,16 +234,27 @@ pub fn are_made(objects: &[Facts]) -> Vec<bool> {
     objects.iter().zip(decide_each(objects, true)).map(is_made).collect()
 }
 
+/// Which of the objects would be replaced or taken away once that is allowed: who else holds on to them matters.
+pub fn are_replaced(objects: &[Facts]) -> Vec<bool> {
+    let decided = decide_each(objects, true).into_iter();
+    decided.map(|(action, _)| matches!(action, Action::Recreated | Action::Removed)).collect()
+}
+
 /// What would be done with every object if it did not depend on the others of the module being possible, too.
 fn decide_each(objects: &[Facts], recreate: bool) -> Vec<(Action, RefusalReason)> {
     let mut decided = Vec::with_capacity(objects.len());
-    let mut replaced: BTreeSet<&str> = BTreeSet::new();
+    let (mut replaced, mut networks) = (BTreeSet::<&str>::new(), BTreeSet::<&str>::new());
     for facts in objects {
-        let follows = facts.bound_to.iter().any(|key| replaced.contains(key.as_str()));
+        let follows = facts.bound_to.iter().any(|key| replaced.contains(key.as_str()))
+            || facts.networks.iter().any(|key| networks.contains(key.as_str()));
         let (mut action, mut reason) = decide_one(facts, recreate, follows);
         let is_made = matches!(action, Action::Created | Action::Recreated);
-        if facts.kind == ObjectKind::Container && (is_made || reason == RefusalReason::NeedsRecreation) {
-            replaced.insert(&facts.key);
+        let is_replaced = action == Action::Recreated || reason == RefusalReason::NeedsRecreation;
+        match facts.kind {
+            // Nothing is on a network yet that there was not.
+            ObjectKind::Network if is_replaced => drop(networks.insert(&facts.key)),
+            ObjectKind::Container if is_made || is_replaced => drop(replaced.insert(&facts.key)),
+            _ => {}
         }
         if is_made && facts.mounts.iter().any(|mount| mount.refused) {
             (action, reason) = (Action::Refused, RefusalReason::DataGuard);
@@ -237,38 +272,74 @@ fn decide_one(facts: &Facts, recreate: bool, follows: bool) -> (Action, RefusalR
         Standing::ExternalMissing => refused(RefusalReason::Missing),
         Standing::External => done(Action::Unchanged),
         Standing::Foreign => refused(RefusalReason::NotOurs),
-        Standing::LeftOver if !recreate => refused(RefusalReason::NeedsRemoval),
-        Standing::LeftOver if facts.update_lock.is_some() => refused(RefusalReason::UpdateLocked),
-        Standing::LeftOver => done(Action::Removed),
+        Standing::LeftOver => left_over(facts, recreate),
         Standing::Absent | Standing::Ours if has(Consequence::Unsupported) => {
             refused(RefusalReason::Unsupported)
         }
         Standing::Absent if facts.image_missing => refused(RefusalReason::Missing),
         Standing::Absent => done(Action::Created),
-        Standing::Ours if facts.kind != ObjectKind::Container => {
-            if facts.changes.is_empty() {
-                done(Action::Unchanged)
-            } else {
-                refused(RefusalReason::WouldLoseData)
-            }
-        }
-        Standing::Ours if has(Consequence::Recreate) || follows => {
-            if facts.removes_itself {
-                refused(RefusalReason::AutoRemove)
-            } else if !recreate {
-                refused(RefusalReason::NeedsRecreation)
-            } else if facts.image_missing {
-                refused(RefusalReason::Missing)
-            } else if facts.update_lock.is_some() {
-                refused(RefusalReason::UpdateLocked)
-            } else {
-                done(Action::Recreated)
-            }
+        Standing::Ours if facts.kind != ObjectKind::Container => changed(facts, recreate),
+        Standing::Ours if has(Consequence::Recreate) || follows => replaced(facts, recreate),
+        // Out of a namespace that ended it comes only by a stop, and would be gone.
+        Standing::Ours if facts.down && facts.runs && facts.removes_itself => {
+            refused(RefusalReason::AutoRemove)
         }
         Standing::Ours if !facts.changes.is_empty() => done(Action::Updated),
         Standing::Ours if facts.down => done(Action::Started),
         Standing::Ours => done(Action::Unchanged),
     }
+}
+
+/// A container that has to be made anew.
+fn replaced(facts: &Facts, recreate: bool) -> (Action, RefusalReason) {
+    let reason = if facts.removes_itself {
+        RefusalReason::AutoRemove
+    } else if !recreate {
+        RefusalReason::NeedsRecreation
+    } else if facts.image_missing {
+        RefusalReason::Missing
+    } else if facts.update_lock.is_some() {
+        RefusalReason::UpdateLocked
+    } else if !facts.neighbours.in_the_way.is_empty() {
+        RefusalReason::InUse
+    } else {
+        return (Action::Recreated, RefusalReason::Unspecified);
+    };
+    (Action::Refused, reason)
+}
+
+/// A network or volume of the module. A network holds nothing and can be made anew; a volume never is.
+fn changed(facts: &Facts, recreate: bool) -> (Action, RefusalReason) {
+    let reason = if facts.changes.is_empty() {
+        return (Action::Unchanged, RefusalReason::Unspecified);
+    } else if facts.kind == ObjectKind::Volume {
+        RefusalReason::WouldLoseData
+    } else if !recreate {
+        RefusalReason::NeedsRecreation
+    } else if !facts.neighbours.in_the_way.is_empty() {
+        RefusalReason::InUse
+    } else {
+        return (Action::Recreated, RefusalReason::Unspecified);
+    };
+    (Action::Refused, reason)
+}
+
+/// What the declaration has no longer. Networks and volumes that stay are no reason to refuse: they do no harm, and a module
+/// that is as declared has to stay so.
+fn left_over(facts: &Facts, recreate: bool) -> (Action, RefusalReason) {
+    let is_used = !facts.neighbours.in_the_way.is_empty();
+    let reason = match facts.kind {
+        ObjectKind::Volume => return (Action::Unchanged, RefusalReason::Unspecified),
+        ObjectKind::Network if is_used || !recreate => {
+            return (Action::Unchanged, RefusalReason::Unspecified);
+        }
+        ObjectKind::Network => return (Action::Removed, RefusalReason::Unspecified),
+        ObjectKind::Container | ObjectKind::Unspecified if !recreate => RefusalReason::NeedsRemoval,
+        _ if facts.update_lock.is_some() => RefusalReason::UpdateLocked,
+        _ if is_used => RefusalReason::InUse,
+        _ => return (Action::Removed, RefusalReason::Unspecified),
+    };
+    (Action::Refused, reason)
 }
 
 /// The outcome that an action amounts to.

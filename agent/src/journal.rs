@@ -48,6 +48,26 @@ pub struct Old {
     pub restart: Json,
 }
 
+/// A network that is made anew, with the containers on it.
+///
+/// It holds nothing but settings, so what is written here is all that it takes to have it back. It stands as soon as one of
+/// its `changes` is committed, for they are committed together; with none of them it stands as it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NetworkChange {
+    /// Its name.
+    pub name: String,
+    /// The id of the one that is there.
+    pub id: String,
+    /// The body that makes it as it was.
+    pub before: Json,
+    /// The label ([`LABEL_MARK`](crate::container::LABEL_MARK)) by which the new one is known.
+    pub mark: String,
+    /// The containers that are attached, by their ids, and the settings of their endpoints.
+    pub attached: Vec<(String, Json)>,
+    /// The changes of these containers, by their numbers.
+    pub changes: Vec<usize>,
+}
+
 /// A call that is about to be made for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,6 +94,8 @@ pub enum Step {
 pub enum Record {
     /// A change begins. Nothing was done for it yet.
     Begin(Box<Change>),
+    /// A network is made anew. Nothing was done for it yet; the changes of the containers on it have begun.
+    Network(Box<NetworkChange>),
     /// A step is about to be made.
     Step {
         /// Of which change: they are numbered from 0, in the order in which they begin.
@@ -229,8 +251,17 @@ mod tests {
             old: Some(old),
             guests: vec!["2".to_owned()],
         };
+        let network = NetworkChange {
+            name: "m_n".to_owned(),
+            id: "4".to_owned(),
+            before: serde_json::json!({ "Name": "m_n" }),
+            mark: "5".to_owned(),
+            attached: vec![("1".to_owned(), serde_json::json!({ "Aliases": ["a"] }))],
+            changes: vec![0],
+        };
         vec![
             Record::Begin(Box::new(change)),
+            Record::Network(Box::new(network)),
             Record::Step { change: 0, step: Step::Make },
             Record::Made { change: 0, id: "3\n\"é".to_owned() },
             Record::Committed(vec![(0, Some(ContainerState::default())), (1, None)]),
@@ -252,7 +283,7 @@ mod tests {
         // An agent that starts again goes on in the same file.
         let again = Journal::open(folder.path()).expect("opened");
         again.entry("m").write(&some_records()[0]).expect("written");
-        assert_eq!(again.read("m").expect("read").map(|records| records.len()), Some(6));
+        assert_eq!(again.read("m").expect("read").map(|records| records.len()), Some(7));
         entry.end().expect("removed");
         assert_eq!(journal.read("m").expect("read"), None);
         entry.end().expect("once more is no error");

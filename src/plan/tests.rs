@@ -26,10 +26,13 @@ fn facts(key: &str, standing: Standing, changes: &[Consequence]) -> Facts {
         changes: changes.iter().map(|consequence| change(*consequence)).collect(),
         ignored: 0,
         down: false,
+        runs: false,
         removes_itself: false,
         image_missing: false,
         bound_to: BTreeSet::new(),
         lives_with: BTreeSet::new(),
+        networks: BTreeSet::new(),
+        neighbours: Neighbours::default(),
         update_lock: None,
         mounts: Vec::new(),
         api: ApiVersion::OLDEST,
@@ -168,4 +171,113 @@ fn who_lives_with_a_container_that_is_started_is_started_again() {
     let actions: Vec<Action> = decisions.iter().map(|decision| decision.action).collect();
     assert_eq!(actions, [Action::Started, Action::Started, Action::Updated, Action::Unchanged]);
     assert!(decisions[2].facts.down, "it is started after the update");
+}
+
+fn of_kind(kind: ObjectKind, key: &str, standing: Standing, changes: &[Consequence]) -> Facts {
+    Facts { kind, ..facts(key, standing, changes) }
+}
+
+fn on_network(key: &str, standing: Standing) -> Facts {
+    Facts { networks: BTreeSet::from(["n".to_owned()]), ..facts(key, standing, &[]) }
+}
+
+#[test]
+fn a_changed_network_is_made_anew_with_all_containers_on_it_and_with_no_others() {
+    let network = of_kind(ObjectKind::Network, "n", Standing::Ours, &[Consequence::Recreate]);
+    let mut guest = facts("guest", Standing::Ours, &[]);
+    guest.bound_to = BTreeSet::from(["a".to_owned()]);
+    let objects = vec![
+        network,
+        on_network("a", Standing::Ours),
+        guest,
+        on_network("new", Standing::Absent),
+        // A container may have the key of a network.
+        facts("n", Standing::Ours, &[]),
+    ];
+    use Action::{Created, Recreated, Refused, Unchanged};
+    let (none, needs) = (RefusalReason::Unspecified, RefusalReason::NeedsRecreation);
+    assert_eq!(
+        actions(&decide(objects.clone(), true)),
+        [(Recreated, none), (Recreated, none), (Recreated, none), (Created, none), (Unchanged, none)]
+    );
+    let refused = decide(objects.clone(), false);
+    assert_eq!(actions(&refused)[..3], [(Refused, needs); 3]);
+    assert!(refused[0].detail().contains("--recreate"));
+
+    let mut used = objects.clone();
+    used[0].neighbours.in_the_way = vec!["stranger".to_owned()];
+    let refused = decide(used, true);
+    assert_eq!(refused[0].reason, RefusalReason::InUse);
+    assert!(refused[0].detail().contains("stranger"), "{}", refused[0].detail());
+    assert_eq!(refused[1].action, Unchanged, "what is not made anew takes nobody with it");
+
+    let mut removing = objects;
+    removing[1].removes_itself = true;
+    assert_eq!(decide(removing, true)[1].reason, RefusalReason::AutoRemove);
+}
+
+#[test]
+fn a_changed_volume_is_refused_with_what_it_holds() {
+    let mut volume = of_kind(ObjectKind::Volume, "v", Standing::Ours, &[Consequence::Recreate]);
+    volume.neighbours.holds = "3 files".to_owned();
+    for recreate in [false, true] {
+        let refused = decide(vec![volume.clone()], recreate);
+        assert_eq!(refused[0].reason, RefusalReason::WouldLoseData);
+        assert!(refused[0].detail().contains("3 files"), "{}", refused[0].detail());
+    }
+}
+
+#[test]
+fn networks_and_volumes_that_left_the_declaration_refuse_nothing() {
+    use Action::{Removed, Unchanged};
+    for (kind, recreate, used, action, says) in [
+        (ObjectKind::Network, true, false, Removed, ""),
+        (ObjectKind::Network, false, false, Unchanged, "--recreate"),
+        (ObjectKind::Network, true, true, Unchanged, "stranger"),
+        (ObjectKind::Volume, true, false, Unchanged, "docker volume rm m-x"),
+        (ObjectKind::Volume, false, true, Unchanged, "stranger"),
+    ] {
+        let mut left = of_kind(kind, "x", Standing::LeftOver, &[]);
+        left.neighbours.in_the_way.extend(used.then(|| "stranger".to_owned()));
+        let decisions = decide(vec![left, facts("a", Standing::Ours, &[])], recreate);
+        let none = RefusalReason::Unspecified;
+        assert_eq!(actions(&decisions), [(action, none), (Unchanged, none)], "{kind:?} {recreate} {used}");
+        assert!(decisions[0].detail().contains(says), "{}", decisions[0].detail());
+    }
+}
+
+#[test]
+fn who_others_live_with_is_neither_replaced_nor_removed() {
+    for (standing, changes) in [(Standing::Ours, &[Consequence::Recreate][..]), (Standing::LeftOver, &[][..])]
+    {
+        let mut container = facts("a", standing, changes);
+        container.neighbours.in_the_way = vec!["x lives in its network namespace".to_owned()];
+        let refused = decide(vec![container], true);
+        assert_eq!(refused[0].reason, RefusalReason::InUse);
+        assert!(refused[0].detail().contains("x lives in"), "{}", refused[0].detail());
+    }
+    let mut container = facts("a", Standing::Ours, &[Consequence::Recreate]);
+    container.neighbours.to_be_known = vec!["x took its volumes".to_owned()];
+    let allowed = decide(vec![container], true);
+    assert_eq!((allowed[0].action, allowed[0].detail().as_str()), (Action::Recreated, "x took its volumes"));
+}
+
+#[test]
+fn a_container_that_removes_itself_is_not_stopped_to_be_started() {
+    let guest = |runs, removes_itself| Facts {
+        runs,
+        removes_itself,
+        lives_with: BTreeSet::from(["a".to_owned()]),
+        ..facts("b", Standing::Ours, &[])
+    };
+    let owner = Facts { down: true, ..facts("a", Standing::Ours, &[]) };
+    for (runs, removes_itself, action) in [
+        (true, true, Action::Refused),
+        (true, false, Action::Started),
+        // It was made and never started: nothing is stopped.
+        (false, true, Action::Started),
+    ] {
+        let decisions = decide(vec![owner.clone(), guest(runs, removes_itself)], true);
+        assert_eq!(decisions[1].action, action, "{runs} {removes_itself}");
+    }
 }

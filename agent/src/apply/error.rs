@@ -91,6 +91,14 @@ pub enum ApplyError {
         "volumes go only after a plan has shown what they hold: ask with plan_only first, and send the plan_token of its answer"
     )]
     VolumesNotShown,
+    /// Somebody uses it since the plan was made.
+    #[error("{users} came to use the {object} meanwhile; plan again")]
+    InUse {
+        /// The object.
+        object: String,
+        /// Who.
+        users: String,
+    },
     /// The container asks to be left alone.
     #[error("{}", .lock.refusal(.container))]
     UpdateLocked {
@@ -167,6 +175,7 @@ impl ApplyError {
             | Self::OtherInstallation { .. }
             | Self::MissingSource { .. }
             | Self::UpdateLocked { .. }
+            | Self::InUse { .. }
             | Self::DataChanged { .. }
             | Self::NotUp { .. }
             | Self::NotInPlace(_)
@@ -237,6 +246,7 @@ impl ApplyError {
             Self::MissingSource { .. } => "MISSING_BIND_SOURCE",
             Self::VolumesNotShown => "VOLUMES_NOT_SHOWN",
             Self::UpdateLocked { .. } => "UPDATE_LOCKED",
+            Self::InUse { .. } => "IN_USE",
             Self::DataChanged { .. } => "DATA_CHANGED",
             Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",

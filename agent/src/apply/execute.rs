@@ -49,7 +49,8 @@ impl Executor<'_> {
                 begun = index + 1;
                 self.one(decision, detail, result, index, &mut transaction).await?;
             }
-            transaction.commit().await
+            transaction.commit().await?;
+            self.remove_left_networks(decisions, result).await
         }
         .await;
         let Err(mut error) = done else { return Ok(()) };
@@ -73,9 +74,10 @@ impl Executor<'_> {
         let object = match detail {
             Detail::Container(object) => object,
             Detail::Simple { create, desired } => {
-                return self.simple(decision, create, desired, &mut result.objects[index]).await;
+                let shown = &mut result.objects[index];
+                return self.simple(index, decision, create, desired, shown, transaction).await;
             }
-            Detail::LeftOver(_) => return Ok(()),
+            Detail::LeftOver(_) | Detail::LeftBehind => return Ok(()),
         };
         let id = match decision.action {
             Action::Created => transaction.create(index, object).await?,
@@ -118,37 +120,46 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// A network or volume: created if it is not there.
-    async fn simple(
-        &self,
+    /// A network or volume: created if it is not there; a network may also be made anew.
+    async fn simple<'a>(
+        &'a self,
+        index: usize,
         decision: &Decision,
         create: &Json,
         desired: &Json,
         shown: &mut ObjectResult,
+        transaction: &mut Transaction<'a>,
     ) -> Result<(), ApplyError> {
         let (facts, hasher) = (&decision.facts, self.state.hasher());
         let name = facts.engine_name.as_str();
-        let mut known = None;
-        if decision.action == Action::Created {
-            let made = match facts.kind {
-                ObjectKind::Network => self.engine.create_network(create).await,
-                _ => self.engine.create_volume(create).await.map(|()| name.to_owned()),
+        let key = others_key(facts.kind, &facts.key);
+        if matches!(decision.action, Action::Created | Action::Recreated) {
+            let made = match (decision.action, facts.kind) {
+                (Action::Recreated, _) => transaction.replace_network(index, create).await?,
+                (_, ObjectKind::Network) => step(name, "creation", self.engine.create_network(create).await)?,
+                _ => {
+                    let made = self.engine.create_volume(create).await;
+                    step(name, "creation", made.map(|()| name.to_owned()))?
+                }
             };
-            shown.engine_id = step(name, "creation", made)?;
+            shown.engine_id = made;
             self.report.progress(Phase::Created, name, "");
             let differs = networks::read_back(self.engine, self.host, facts, desired).await?;
             shown.residue = differs.iter().map(|change| residue_on_wire(change, hasher)).collect();
             let engine = &self.host.version.engine;
-            known = Some(differs.iter().map(|change| residue_of(change, engine, hasher)).collect());
+            let known = differs.iter().map(|change| residue_of(change, engine, hasher));
+            self.state.change(self.module, |module| {
+                let residue = module.others_residue.entry(key.clone()).or_default();
+                // What was known of the old network is, until it is known that the new one stays.
+                residue.retain(|_| decision.action == Action::Recreated);
+                residue.extend(known);
+            })?;
             self.report.progress(Phase::Verified, name, &read_back_words(differs.len(), true));
         }
-        let key = others_key(facts.kind, &facts.key);
-        self.state.change(self.module, |module| {
-            if let Some(known) = known {
-                module.others_residue.insert(key.clone(), known);
-            }
-            module.others.insert(key, desired.clone());
-        })?;
+        if decision.action == Action::Recreated {
+            return transaction.network_made(index, key, desired);
+        }
+        self.state.change(self.module, |module| drop(module.others.insert(key, desired.clone())))?;
         Ok(())
     }
 
@@ -192,6 +203,9 @@ fn halted(
             object.detail = error.to_string();
         } else if back.contains(&index) && action != Action::Removed {
             let what = match action {
+                _ if decisions[index].0.facts.kind == ObjectKind::Network => {
+                    "it is as it was before: a container on it could not be replaced"
+                }
                 Action::Created => {
                     "it was removed again: one that is bound to it could not be made or replaced"
                 }

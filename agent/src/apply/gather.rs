@@ -9,7 +9,7 @@ use plumbline::catalogue::{Path, container_descriptor};
 use plumbline::diff::{Comparison, LeafChange, diff};
 use plumbline::normal::normalise;
 use plumbline::order::{bound_to, container_order, lives_with, mentioned};
-use plumbline::plan::{Facts, Standing};
+use plumbline::plan::{Facts, Neighbours, Standing};
 use plumbline::proto::v1::path_segment::Step;
 use plumbline::proto::v1::{Cause, Consequence, ContainerSpec, Means, ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, ReflectMessage as _};
@@ -76,6 +76,8 @@ pub enum Detail {
     },
     /// A container that left the declaration.
     LeftOver(Box<Observed>),
+    /// A network or volume that left the declaration.
+    LeftBehind,
 }
 
 /// A declared container.
@@ -115,18 +117,39 @@ pub async fn gather(
         let observed = ours.remove(&key);
         let resolved = resolve(&key, container, &names);
         let runs = observed.as_ref().is_some_and(|observed| observed.running);
+        let on_networks = networks_of(&names, Some(container), observed.as_ref());
         let one = One { spec, names: &names, key: &key, resolved, observed, leaving: &leaving };
         let mut gathered = gather_container(reader, memory, host, one).await?;
         gathered.facts.bound_to = bound_to(spec, container);
+        gathered.facts.networks = on_networks;
         if runs {
             gathered.facts.lives_with = lives_with(spec, container);
         }
         objects.push(gathered);
     }
     for (key, observed) in left_over {
-        objects.push(left_over_object(reader, memory, host, key, observed).await?);
+        let on_networks = networks_of(&names, None, Some(&observed));
+        let mut gathered = left_over_object(reader, memory, host, key, observed).await?;
+        gathered.facts.networks = on_networks;
+        objects.push(gathered);
     }
     Ok(objects)
+}
+
+/// The keys of the module's networks that a container is declared to be on, or is on.
+fn networks_of(
+    names: &Names,
+    declared: Option<&ContainerSpec>,
+    observed: Option<&Observed>,
+) -> BTreeSet<String> {
+    let declared = declared.into_iter().flat_map(|container| container.networks.keys().cloned());
+    let attached = observed.and_then(|observed| observed.spec.get_field_by_name("networks"));
+    let attached = attached.as_ref().and_then(|networks| networks.as_map());
+    let is_on = |name: &String| {
+        attached.is_some_and(|networks| networks.keys().any(|one| one.as_str() == Some(name.as_str())))
+    };
+    let attached = names.networks.iter().filter(|(_, name)| is_on(name)).map(|(key, _)| key.clone());
+    declared.filter(|key| names.networks.contains_key(key)).chain(attached).collect()
 }
 
 /// The names at the engine of everything that the module names. What is not the module's own may be named by its id,
@@ -256,10 +279,13 @@ pub(super) async fn gather_container(
         ignored,
         changes,
         down: observed.as_ref().is_some_and(Observed::is_down),
+        runs: observed.as_ref().is_some_and(|observed| observed.running && !observed.paused),
         removes_itself: observed.as_ref().is_some_and(Observed::removes_itself),
         image_missing: image_id.is_none() && pull_policy == "never",
         bound_to: BTreeSet::new(),
         lives_with: BTreeSet::new(),
+        networks: BTreeSet::new(),
+        neighbours: Neighbours::default(),
         update_lock,
         mounts: Vec::new(),
         api: host.version.api,
@@ -351,17 +377,8 @@ async fn left_over_object(
         key,
         engine_name: observed.name.clone(),
         engine_id: observed.id.clone(),
-        standing: Standing::LeftOver,
-        changes: Vec::new(),
-        ignored: 0,
-        down: false,
-        removes_itself: false,
-        image_missing: false,
-        bound_to: BTreeSet::new(),
-        lives_with: BTreeSet::new(),
         update_lock,
-        mounts: Vec::new(),
-        api: host.version.api,
+        ..networks::no_container(host)
     };
     Ok(Gathered { facts, detail: Detail::LeftOver(Box::new(observed)) })
 }

@@ -8,13 +8,15 @@ use plumbline::proto::v1::{DataAcceptance, DataGuardVerdict, ModuleSpec, ObjectK
 use serde_json::Value as Json;
 
 use super::execute::Executor;
-use super::{ApplyError, ContainerObject, Detail, Gathered, Host};
+use super::{ApplyError, ContainerObject, Detail, Gathered, Host, left_behind, neighbours};
 use crate::engine::EngineReader;
 use crate::guard::{Guarded, Looker, first_change, mark_shared};
 
 /// What a request allows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowed<'a> {
+    /// Of the module with this name.
+    module: &'a str,
     /// Containers may be recreated.
     pub(super) recreate: bool,
     /// What the data guard may accept.
@@ -24,7 +26,7 @@ pub(super) struct Allowed<'a> {
 impl<'a> Allowed<'a> {
     /// What a request about this spec allows, if it makes sense.
     pub(super) fn of(
-        spec: &ModuleSpec,
+        spec: &'a ModuleSpec,
         recreate: bool,
         data: &'a [DataAcceptance],
     ) -> Result<Self, ApplyError> {
@@ -41,7 +43,7 @@ impl<'a> Allowed<'a> {
                 return Err(ApplyError::Allowed(format!("{named}: it names no verdict")));
             }
         }
-        Ok(Self { recreate, data })
+        Ok(Self { module: spec.name(), recreate, data })
     }
 
     /// The same for the same permissions, in whatever order they are given.
@@ -53,15 +55,19 @@ impl<'a> Allowed<'a> {
         format!("{}{data:?}", self.recreate)
     }
 
-    /// What is done with every object. Behind the mounts of containers that would be made is looked first.
+    /// What is done with every object, those that the declaration has no longer among them. Who else uses what would be
+    /// replaced, and what is behind the mounts of containers that would be made, is looked at first.
     pub(super) async fn decide(
         &self,
         reader: &EngineReader,
         host: &Host,
-        objects: Vec<Gathered>,
+        mut objects: Vec<Gathered>,
     ) -> Result<(Vec<Decision>, Vec<Detail>), ApplyError> {
+        let left = left_behind::gather(reader, host, self.module, &objects).await?;
+        objects.extend(left);
         let (mut facts, mut details): (Vec<Facts>, Vec<Detail>) =
             objects.into_iter().map(|gathered| (gathered.facts, gathered.detail)).unzip();
+        neighbours::look(reader, host, &mut facts).await?;
         let are_made = are_made(&facts);
         if are_made.contains(&true) {
             let looker = Looker::new(reader, host, new_volumes(&facts, &details)).await;

@@ -9,7 +9,10 @@
 //!
 //! `guarded` has the data guard look behind the mounts before the decision, and again before every start of a new container.
 //!
-//! `execute` goes through the objects; `make` makes one container, `update` changes one in place, `recreate` replaces one.
+//! `neighbours` looks who else on the host would suffer, `left_behind` for networks and volumes that left the declaration.
+//!
+//! `execute` goes through the objects; `make` makes one container, `update` changes one in place, `recreate` replaces one,
+//! `network_change` a network with all that is on it.
 //! `transaction` journals each of these and keeps what they replaced until all stands; `undo` puts it back, for an apply
 //! that failed as for one that was cut off, which `recovery` ends. A call whose answer is lost may have been done: every step
 //! can be undone from the moment before it.
@@ -20,7 +23,11 @@ mod execute;
 mod find;
 mod gather;
 mod guarded;
+mod left_behind;
 mod make;
+mod neighbours;
+mod network_change;
+mod network_undo;
 mod networks;
 mod paths;
 mod read_back;
@@ -38,6 +45,7 @@ pub use error::ApplyError;
 pub use find::{observe_container, owned};
 pub(crate) use gather::read_desired;
 pub use gather::{ContainerObject, Detail, Gathered, Host, gather};
+pub(crate) use neighbours::{dependants, every_container};
 pub use paths::NetworkKeys;
 pub use recovery::{Recovered, cut_off, recover, recover_by_labels};
 pub use result::module_result;

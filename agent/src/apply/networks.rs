@@ -1,10 +1,13 @@
-//! The module's networks and volumes: compared, created if missing, never recreated.
+//! The module's networks and volumes: compared, and created if missing. What makes a network anew is `network_change`; a
+//! volume never is.
+
+use std::collections::BTreeSet;
 
 use plumbline::catalogue::{Path, network_descriptor, volume_descriptor};
 use plumbline::diff::{Comparison, LeafChange, SecretHasher, diff};
 use plumbline::engine_form::{from_engine, to_engine};
 use plumbline::normal::normalise;
-use plumbline::plan::{Facts, Standing};
+use plumbline::plan::{Facts, Neighbours, Standing};
 use plumbline::proto::v1::{ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage as _, Value};
 use serde_json::{Value as Json, json};
@@ -145,6 +148,30 @@ fn forget_chosen_pools(
     }
 }
 
+/// What a network or volume has not.
+pub(super) fn no_container(host: &Host) -> Facts {
+    Facts {
+        kind: ObjectKind::Unspecified,
+        key: String::new(),
+        engine_name: String::new(),
+        engine_id: String::new(),
+        standing: Standing::LeftOver,
+        changes: Vec::new(),
+        ignored: 0,
+        down: false,
+        runs: false,
+        removes_itself: false,
+        image_missing: false,
+        bound_to: BTreeSet::new(),
+        lives_with: BTreeSet::new(),
+        networks: BTreeSet::new(),
+        neighbours: Neighbours::default(),
+        update_lock: None,
+        mounts: Vec::new(),
+        api: host.version.api,
+    }
+}
+
 struct Simple<'a> {
     kind: ObjectKind,
     key: &'a str,
@@ -197,7 +224,7 @@ impl Simple<'_> {
         let mut changes =
             if compared { diff(&comparison, &root(self.kind).key(self.key)) } else { Vec::new() };
         if let Some(known) = remembered.others_residue.get(&others_key) {
-            // Never recreated, so it is no matter which version of the engine read it back.
+            // Whichever version of the engine read it back: it is no reason to stop all that is on it.
             let is_known = |change: &LeafChange| {
                 let now = residue_of(change, &host.version.engine, hasher);
                 known.iter().any(|known| known.is_as(&now))
@@ -214,14 +241,7 @@ impl Simple<'_> {
             standing,
             changes,
             ignored,
-            down: false,
-            removes_itself: false,
-            image_missing: false,
-            bound_to: std::collections::BTreeSet::new(),
-            lives_with: std::collections::BTreeSet::new(),
-            update_lock: None,
-            mounts: Vec::new(),
-            api: host.version.api,
+            ..no_container(host)
         };
         let create = self.body(host, module);
         let desired = serde_json::to_value(&declared).unwrap_or_default();

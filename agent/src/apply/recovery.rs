@@ -10,12 +10,13 @@ use serde_json::json;
 
 use super::ApplyError;
 use super::gather::read_desired;
+use super::network_undo::follow_networks;
 use super::recreate::{ASIDE, spare_name};
 use super::undo::{Begun, Owner, put_all_back, remove, start_seen};
 use super::update::restart_body;
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE};
 use crate::engine::Engine;
-use crate::journal::Record;
+use crate::journal::{NetworkChange, Record};
 use crate::state::{ContainerState, State};
 
 /// What was done about a module.
@@ -49,6 +50,8 @@ impl fmt::Display for Recovered {
 struct Unfinished {
     begun: Vec<Begun>,
     committed: Vec<(Begun, Option<ContainerState>)>,
+    /// Networks of which nothing is committed.
+    networks: Vec<NetworkChange>,
 }
 
 impl Unfinished {
@@ -73,9 +76,12 @@ impl Unfinished {
                         found.committed.push((found.begun.remove(at), state));
                     }
                 }
+                Record::Network(change) => found.networks.push(*change),
                 Record::Step { .. } => {}
             }
         }
+        let stands = |number: &usize| found.committed.iter().any(|(one, _)| one.number == *number);
+        found.networks.retain(|network| !network.changes.iter().any(stands));
         found
     }
 }
@@ -95,7 +101,7 @@ pub async fn recover(
     // A record that is missing is no proof; an engine that does not answer, is not either.
     engine.ask_version().await?;
     let owner = Owner { installation, module };
-    let Unfinished { begun, committed } = Unfinished::of(records);
+    let Unfinished { begun, committed, networks } = Unfinished::of(records);
     let mut recovered = Recovered::default();
     let mut down = Vec::new();
     let mut seen_up = |started: Result<(), ApplyError>| match started {
@@ -110,11 +116,22 @@ pub async fn recover(
         recovered.finished.push(one.change.key);
     }
     let (lost, begun) = partition(engine, begun).await?;
+    // A new container is to run on it, or nothing was on it.
+    let stays = |network: &NetworkChange| {
+        network.changes.is_empty() || lost.iter().any(|one| network.changes.contains(&one.number))
+    };
+    let networks: Vec<(NetworkChange, bool)> = networks
+        .into_iter()
+        .map(|network| {
+            let stays = stays(&network);
+            (network, stays)
+        })
+        .collect();
     for one in lost {
         seen_up(keep_new(engine, &one).await?)?;
         recovered.finished.push(one.change.key);
     }
-    let put_back = put_all_back(engine, owner, &begun).await;
+    let put_back = put_all_back(engine, owner, &begun, &networks).await;
     put_back.placed?;
     seen_up(put_back.started)?;
     recovered.down = down;
@@ -234,6 +251,7 @@ pub async fn recover_by_labels(
         if let Some(desired) = remembered {
             engine.update(&id, &restart_body(&desired)).await?;
         }
+        follow_networks(engine, &id).await?;
         start_seen(engine, &id).await?;
         back.push(name.to_owned());
     }

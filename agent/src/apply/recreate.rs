@@ -151,7 +151,7 @@ pub(super) fn aside_name(container: &Observed) -> String {
     format!("{}{ASIDE}{}", container.name, container.id.get(..12).unwrap_or_default())
 }
 
-fn random() -> String {
+pub(super) fn random() -> String {
     let mut bytes = [0_u8; 6];
     // Without random numbers a name may be taken, and the engine says so.
     let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes);

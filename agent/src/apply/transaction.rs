@@ -9,6 +9,7 @@ use plumbline::proto::v1::{Action, ObjectKind, Phase};
 use serde_json::{Value as Json, json};
 
 use super::execute::{Executor, step};
+use super::network_change::OpenNetwork;
 use super::recreate::{Failed, aside_name, is_held_down, look, replace, spare_name};
 use super::undo::{Begun, Owner, put_all_back, remove};
 use super::{ApplyError, ContainerObject, Detail, update};
@@ -18,22 +19,24 @@ use crate::state::ContainerState;
 
 /// What can still be undone.
 pub(super) struct Transaction<'a> {
-    executor: &'a Executor<'a>,
-    decisions: &'a [(Decision, Detail)],
-    entry: Entry,
+    pub(super) executor: &'a Executor<'a>,
+    pub(super) decisions: &'a [(Decision, Detail)],
+    pub(super) entry: Entry,
     /// How many changes have begun.
     begun: usize,
-    open: Vec<Open>,
+    pub(super) open: Vec<Open>,
+    /// The networks that are made anew.
+    pub(super) networks: Vec<OpenNetwork>,
     /// Which objects, by their index, are as they were before.
     back: Vec<usize>,
     /// Something is left to be done that could not be done now.
     unfinished: bool,
 }
 
-struct Open {
+pub(super) struct Open {
     /// Of the object.
-    index: usize,
-    begun: Begun,
+    pub(super) index: usize,
+    pub(super) begun: Begun,
     /// What is to be remembered of the new container, once it was read back.
     verified: Option<ContainerState>,
 }
@@ -41,7 +44,16 @@ struct Open {
 impl<'a> Transaction<'a> {
     pub(super) fn new(executor: &'a Executor<'a>, decisions: &'a [(Decision, Detail)]) -> Self {
         let entry = executor.state.journal().entry(executor.module);
-        Self { executor, decisions, entry, begun: 0, open: Vec::new(), back: Vec::new(), unfinished: false }
+        Self {
+            executor,
+            decisions,
+            entry,
+            begun: 0,
+            open: Vec::new(),
+            networks: Vec::new(),
+            back: Vec::new(),
+            unfinished: false,
+        }
     }
 
     fn owner(&self) -> Owner<'a> {
@@ -49,7 +61,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Writes down that a change begins.
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         index: usize,
         spare: Option<String>,
@@ -99,8 +111,15 @@ impl<'a> Transaction<'a> {
         let Some(old) = &object.observed else {
             return Err(ApplyError::NotDone(format!("{name} does not exist, so it cannot be recreated")));
         };
-        self.begin(index, Some(spare_name(&name)), Some(old))?;
-        let at = self.open.len() - 1;
+        let begun = self.open.iter().position(|open| open.index == index);
+        let at = match begun {
+            // It was stopped already, for a network that is made anew.
+            Some(at) => at,
+            None => {
+                self.begin(index, Some(spare_name(&name)), Some(old))?;
+                self.open.len() - 1
+            }
+        };
         let (step, source) = match replace(executor, &self.entry, &mut self.open[at].begun, old, object).await
         {
             Ok(id) => return Ok(id),
@@ -117,7 +136,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Undoes all that is open, and says what that means.
-    async fn undone(
+    pub(super) async fn undone(
         &mut self,
         name: &str,
         step: &'static str,
@@ -173,7 +192,9 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         let open = std::mem::take(&mut self.open);
-        let (these, others) = open.into_iter().partition(|open| group.contains(&open.index));
+        let leaving = self.leaving_with(&group);
+        let (these, others) =
+            open.into_iter().partition(|open| group.contains(&open.index) || leaving.contains(&open.index));
         self.open = others;
         self.commit_these(these).await
     }
@@ -186,7 +207,9 @@ impl<'a> Transaction<'a> {
         };
         let is_bound = |one: usize, other: usize| {
             let (one, other) = (&self.decisions[one].0.facts, &self.decisions[other].0.facts);
-            one.bound_to.contains(&other.key) || other.bound_to.contains(&one.key)
+            one.bound_to.contains(&other.key)
+                || other.bound_to.contains(&one.key)
+                || self.share_new(one, other)
         };
         let mut group = vec![index];
         let mut next = 0;
@@ -217,6 +240,7 @@ impl<'a> Transaction<'a> {
                 module.committed(&open.begun.change, open.verified.clone());
             }
         })?;
+        self.networks_stand(&these)?;
         for open in these {
             let Some(old) = &open.begun.change.old else { continue };
             self.entry.write(&Record::Step { change: open.begun.number, step: Step::Remove })?;
@@ -255,7 +279,9 @@ impl<'a> Transaction<'a> {
     pub(super) async fn roll_back(&mut self) -> Result<(), ApplyError> {
         let open = std::mem::take(&mut self.open);
         let begun: Vec<Begun> = open.iter().map(|open| open.begun.clone()).collect();
-        let put_back = put_all_back(self.executor.engine, self.owner(), &begun).await;
+        let networks = std::mem::take(&mut self.networks);
+        let changes: Vec<_> = networks.iter().map(|network| (network.change.clone(), false)).collect();
+        let put_back = put_all_back(self.executor.engine, self.owner(), &begun, &changes).await;
         let done = put_back.placed.and(put_back.started);
         for open in &open {
             let (name, left) = match &open.begun.change.old {
@@ -267,6 +293,9 @@ impl<'a> Transaction<'a> {
                 self.executor.report.progress(Phase::RolledBack, name, left);
                 self.back.push(open.index);
             }
+        }
+        if done.is_ok() {
+            self.back.extend(networks.iter().map(|network| network.index));
         }
         self.unfinished |= done.is_err();
         done.and(self.end())

@@ -4,9 +4,10 @@
 use serde_json::{Value as Json, json};
 
 use super::ApplyError;
+use super::network_undo::put_network_back;
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, made_volumes};
 use crate::engine::{Engine, EngineError};
-use crate::journal::{Change, Old};
+use crate::journal::{Change, NetworkChange, Old};
 
 const REMOVAL_TRIES: u32 = 3;
 const BETWEEN_TRIES: std::time::Duration = std::time::Duration::from_millis(100);
@@ -40,10 +41,21 @@ pub(super) struct PutBack {
 /// Puts every old container back under its name and starts those that ran, the owners of a namespace before their guests.
 /// Every step is tried, whatever the others come to; the first error is returned. `begun` is in the order in which it was
 /// begun.
-pub(super) async fn put_all_back(engine: &Engine, owner: Owner<'_>, begun: &[Begun]) -> PutBack {
+///
+/// `networks`: those that were being made anew, each with whether what is there now shall stay.
+pub(super) async fn put_all_back(
+    engine: &Engine,
+    owner: Owner<'_>,
+    begun: &[Begun],
+    networks: &[(NetworkChange, bool)],
+) -> PutBack {
     let mut placed: Result<(), ApplyError> = Ok(());
     for one in begun.iter().rev() {
         placed = placed.and(put_back(engine, owner, one).await);
+    }
+    // New containers are gone from them, old ones are not started yet.
+    for (change, keep) in networks.iter().rev() {
+        placed = placed.and(put_network_back(engine, change, *keep).await);
     }
     let mut started: Result<(), ApplyError> = Ok(());
     let mut restarted = Vec::new();

@@ -35,6 +35,8 @@ pub const LABEL_INSTALLATION: &str = "dev.plumbline.installation";
 pub const LABEL_MODULE: &str = "dev.plumbline.module";
 /// The container's key in the module.
 pub const LABEL_CONTAINER: &str = "dev.plumbline.container";
+/// Label: which of several networks of one name this is. A random text, given when a network is made in the place of another.
+pub const LABEL_MARK: &str = "dev.plumbline.mark";
 
 /// Engines name anonymous volumes with 64 hex digits.
 pub fn is_generated_name(name: &str) -> bool {

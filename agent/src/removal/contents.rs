@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use plumbline::contents::words;
 use plumbline::proto::v1::VolumeContents;
 use serde_json::Value as Json;
 
@@ -32,6 +33,14 @@ pub(super) async fn of_all(
         all.push(contents);
     }
     all
+}
+
+/// What one volume holds, in words, with the driver that keeps it.
+pub(crate) async fn of_volume(reader: &EngineReader, host: &Host, inspect: &Json) -> String {
+    let text = |member: &str| inspect[member].as_str().unwrap_or_default().to_owned();
+    let until = Instant::now() + PATIENCE;
+    let contents = of_one(reader, host, inspect, &text("Name"), until, &mut None).await;
+    format!("driver {}, {}", text("Driver"), words(&contents))
 }
 
 async fn of_one(

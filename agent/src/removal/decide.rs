@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use plumbline::plan::Neighbours;
 use plumbline::proto::v1::{Action, ObjectKind, RefusalReason};
 use plumbline::update_lock::UpdateLock;
 
@@ -25,6 +26,8 @@ pub(super) struct FoundContainer {
     /// Stopped, the engine would remove it, and volumes with it.
     pub(super) loses_volumes: bool,
     pub(super) update_lock: Option<UpdateLock>,
+    /// Who else would break, or is to be known of.
+    pub(super) neighbours: Neighbours,
 }
 
 /// A network that the module's containers are, or were, attached to.
@@ -98,13 +101,17 @@ pub(super) fn decide(found: &Found, named: &BTreeSet<String>) -> Vec<Step> {
 }
 
 fn container(found: &FoundContainer) -> Step {
-    let FoundContainer { key, name, id, grace: _, loses_volumes, update_lock } = found;
-    let detail = if *loses_volumes {
-        "killed at once: if it were stopped, the engine would remove its anonymous volumes with it"
-    } else {
-        ""
-    };
-    let mut step = step(ObjectKind::Container, key, name, id, Action::Removed, detail);
+    let FoundContainer { key, name, id, grace: _, loses_volumes, update_lock, neighbours } = found;
+    let mut remarks = neighbours.to_be_known.clone();
+    if *loses_volumes {
+        let killed =
+            "killed at once: if it were stopped, the engine would remove its anonymous volumes with it";
+        remarks.push(killed.to_owned());
+    }
+    let mut step = step(ObjectKind::Container, key, name, id, Action::Removed, &remarks.join("; "));
+    if !neighbours.in_the_way.is_empty() {
+        step.refuse(RefusalReason::InUse, &neighbours.refusal(ObjectKind::Container, name));
+    }
     if let Some(lock) = update_lock {
         step.refuse(RefusalReason::UpdateLocked, &lock.refusal(name));
     }
@@ -182,7 +189,8 @@ mod tests {
     fn one_container(locked: bool) -> FoundContainer {
         let update_lock = locked.then(|| UpdateLock { path: "/lock".to_owned(), seen: true });
         let (key, name, id) = ("c".to_owned(), "m-c".to_owned(), String::new());
-        FoundContainer { key, name, id, grace: None, loses_volumes: false, update_lock }
+        let neighbours = Neighbours::default();
+        FoundContainer { key, name, id, grace: None, loses_volumes: false, update_lock, neighbours }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use prost_reflect::DynamicMessage;
 use serde_json::Value as Json;
 
 use super::decide::{Found, FoundContainer, FoundNetwork, FoundVolume, Whose};
-use crate::apply::{ApplyError, Host, held, lock_paths, owned, read_desired};
+use crate::apply::{ApplyError, Host, dependants, every_container, held, lock_paths, owned, read_desired};
 use crate::container::{LABEL_INSTALLATION, LABEL_MODULE, Observed, is_generated_name};
 use crate::engine::{EngineError, EngineReader};
 use crate::state::Memory;
@@ -29,8 +29,10 @@ pub(super) async fn look(
     let own = Own { reader, module, host, ids: containers.iter().map(|(_, one)| one.id.clone()).collect() };
     let networks = own.networks(&containers).await?;
     let volumes = own.volumes(&containers, named).await?;
+    let all = every_container(reader).await?;
     let mut found = Vec::new();
     for (key, observed) in containers {
+        let neighbours = dependants(&observed.id, &all, &own.ids, &host.installation);
         let paths = lock_paths(&memory.module, &key, &observed.id, None);
         let update_lock = held(reader, &observed.id, paths).await?;
         found.push(FoundContainer {
@@ -40,6 +42,7 @@ pub(super) async fn look(
             name: observed.name,
             id: observed.id,
             update_lock,
+            neighbours,
         });
     }
     Ok(Found { containers: found, networks, volumes })

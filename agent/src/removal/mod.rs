@@ -22,6 +22,7 @@ use plumbline::proto::v1::{
     Action, ModuleResult, ObjectResult, Outcome, RefusalReason, RemoveRequest, RemoveResponse,
 };
 
+pub(crate) use self::contents::of_volume;
 use self::decide::{Step, decide};
 use crate::apply::{ApplyError, Host};
 use crate::engine::Engine;

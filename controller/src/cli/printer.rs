@@ -3,7 +3,8 @@
 
 use std::io::Write as _;
 
-use plumbline::guard::{bytes_in_words, word};
+use plumbline::contents;
+use plumbline::guard::word;
 use plumbline::proto::v1::apply_response::Event;
 use plumbline::proto::v1::value::Kind;
 use plumbline::proto::v1::{
@@ -186,7 +187,7 @@ impl Printer {
             };
             let volume = removed.volumes.iter().find(|volume| volume.name == object.engine_name);
             let volume = volume.filter(|_| object.kind() == ObjectKind::Volume);
-            let holds = volume.map(|volume| format!(" ({})", contents_words(volume))).unwrap_or_default();
+            let holds = volume.map(|volume| format!(" ({})", contents::words(volume))).unwrap_or_default();
             self.text(&format!("  {} {}{holds}: {word}", noun(object.kind()), object.engine_name));
             if !object.detail.is_empty() {
                 self.text(&format!("    -> {}", object.detail));
@@ -198,14 +199,13 @@ impl Printer {
     pub(super) fn object(self, object: &ObjectResult, tense: Tense) {
         let diff = object.diff.clone().unwrap_or_default();
         let kind = noun(object.kind());
-        if object.action() == Action::Unchanged && object.kind() != ObjectKind::Container {
+        let stays = object.action() == Action::Unchanged && object.kind() != ObjectKind::Container;
+        if stays && object.detail.is_empty() {
             return;
         }
-        self.text(&format!(
-            "  {kind} {}: {}",
-            object.engine_name,
-            action_words(object.action(), object.reason(), tense)
-        ));
+        let word =
+            if stays { "stays".to_owned() } else { action_words(object.action(), object.reason(), tense) };
+        self.text(&format!("  {kind} {}: {word}", object.engine_name));
         for change in &diff.changes {
             self.text(&format!("    {}", change_line(change, object.action())));
         }
@@ -235,16 +235,6 @@ fn noun(kind: ObjectKind) -> &'static str {
         ObjectKind::Volume => "volume",
         ObjectKind::Container | ObjectKind::Unspecified => "container",
     }
-}
-
-/// What a volume holds, for people: `anonymous, 3 files, 1.2 MiB`.
-fn contents_words(volume: &VolumeContents) -> String {
-    let anonymous = volume.anonymous.then(|| "anonymous".to_owned());
-    let files =
-        volume.files.map(|files| if files == 1 { "1 file".to_owned() } else { format!("{files} files") });
-    let detail = (!volume.detail.is_empty()).then(|| volume.detail.clone());
-    let parts = [anonymous, files, volume.bytes.map(bytes_in_words), detail];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn print_line(line: &str) {
