@@ -4,8 +4,10 @@
 
 mod broad;
 mod cases;
+mod changed_networks;
 mod data;
 mod defaults;
+mod dependants;
 mod failures;
 mod faults;
 #[path = "../free.rs"]
@@ -17,6 +19,7 @@ mod image_changes;
 mod in_place;
 mod interrupted;
 mod kill;
+mod left_behind;
 mod modules;
 mod mounts;
 mod one_change;
