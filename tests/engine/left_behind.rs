@@ -32,7 +32,7 @@ async fn a_network_that_left_goes_and_a_volume_that_left_stays_and_is_shown() {
     assert_eq!((network.action(), volume.action()), (Action::Unchanged, Action::Unchanged));
     assert!(network.detail.contains("--recreate"), "{}", network.detail);
 
-    let applied = host.apply(&module(site, false), true).await;
+    let applied = host.apply_accepting(&module(site, false), &["/data=removed"]).await;
     assert_eq!(left(&applied.objects, ObjectKind::Network).action(), Action::Removed);
     assert!(!docker(&["network", "ls"]).contains(&format!("{}_back", site.name)));
     let volume = left(&applied.objects, ObjectKind::Volume);
@@ -67,7 +67,7 @@ async fn a_network_that_left_and_is_used_by_others_stays_and_names_them() {
         "plumbline/sample:1",
         "hold",
     ]);
-    let applied = host.apply(&module(site, false), true).await;
+    let applied = host.apply_accepting(&module(site, false), &["/data=removed"]).await;
     for kind in [ObjectKind::Network, ObjectKind::Volume] {
         let shown = left(&applied.objects, kind);
         assert_eq!(shown.action(), Action::Unchanged);
@@ -108,12 +108,12 @@ async fn a_network_leaves_with_its_container_or_both_stay() {
 async fn a_changed_volume_is_refused_with_what_would_be_lost() {
     let site = Site::new("volumelost").await;
     let spec = |labels: Json| {
-        let container = hold(&json!({ "mounts": ["data:/data"] }));
+        let container = hold(&json!({ "mounts": ["data:/fresh"] }));
         site.module(json!({ "volumes": { "data": { "labels": labels } }, "containers": { "c": container } }))
     };
     site.apply(&spec(json!({})), false).await;
     let name = format!("{}-c", site.name);
-    docker(&["exec", &name, "sh", "-c", "echo one > /data/1; echo two > /data/2"]);
+    docker(&["exec", &name, "sh", "-c", "echo one > /fresh/1; echo two > /fresh/2"]);
     for allow in [false, true] {
         let mutations = site.engine.mutations();
         let refused = site.apply(&spec(json!({ "edit": "1" })), allow).await;
@@ -124,5 +124,5 @@ async fn a_changed_volume_is_refused_with_what_would_be_lost() {
         }
         assert_eq!(site.engine.mutations(), mutations);
     }
-    assert_eq!(docker(&["exec", &name, "cat", "/data/1", "/data/2"]), "one\ntwo");
+    assert_eq!(docker(&["exec", &name, "cat", "/fresh/1", "/fresh/2"]), "one\ntwo");
 }
