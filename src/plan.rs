@@ -34,6 +34,17 @@ pub enum Standing {
     LeftOver,
 }
 
+/// Whether the engine removes a container when it stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemovesItself {
+    /// It stays.
+    No,
+    /// It does, and it is not running: it was made and not started, or is paused. It can be started without a stop.
+    Resting,
+    /// It does, and runs: to be started again, it would be stopped first.
+    Running,
+}
+
 /// What is known of one object.
 #[derive(Debug, Clone)]
 pub struct Facts {
@@ -53,10 +64,8 @@ pub struct Facts {
     pub ignored: u32,
     /// A container that should run and does not.
     pub down: bool,
-    /// A container that runs and is not paused: to be started again, it is stopped first.
-    pub runs: bool,
     /// A container that the engine removes when it stops.
-    pub removes_itself: bool,
+    pub removes_itself: RemovesItself,
     /// The image is not on the host, and the pull policy forbids to fetch it.
     pub image_missing: bool,
     /// Keys of the module's containers after whose recreation it must be recreated, too.
@@ -281,7 +290,7 @@ fn decide_one(facts: &Facts, recreate: bool, follows: bool) -> (Action, RefusalR
         Standing::Ours if facts.kind != ObjectKind::Container => changed(facts, recreate),
         Standing::Ours if has(Consequence::Recreate) || follows => replaced(facts, recreate),
         // Out of a namespace that ended it comes only by a stop, and would be gone.
-        Standing::Ours if facts.down && facts.runs && facts.removes_itself => {
+        Standing::Ours if facts.down && facts.removes_itself == RemovesItself::Running => {
             refused(RefusalReason::AutoRemove)
         }
         Standing::Ours if !facts.changes.is_empty() => done(Action::Updated),
@@ -292,7 +301,7 @@ fn decide_one(facts: &Facts, recreate: bool, follows: bool) -> (Action, RefusalR
 
 /// A container that has to be made anew.
 fn replaced(facts: &Facts, recreate: bool) -> (Action, RefusalReason) {
-    let reason = if facts.removes_itself {
+    let reason = if facts.removes_itself != RemovesItself::No {
         RefusalReason::AutoRemove
     } else if !recreate {
         RefusalReason::NeedsRecreation

@@ -26,8 +26,7 @@ fn facts(key: &str, standing: Standing, changes: &[Consequence]) -> Facts {
         changes: changes.iter().map(|consequence| change(*consequence)).collect(),
         ignored: 0,
         down: false,
-        runs: false,
-        removes_itself: false,
+        removes_itself: RemovesItself::No,
         image_missing: false,
         bound_to: BTreeSet::new(),
         lives_with: BTreeSet::new(),
@@ -105,7 +104,7 @@ fn who_lives_in_a_recreated_namespace_is_recreated_after_it() {
 #[test]
 fn a_container_that_removes_itself_is_never_recreated() {
     let mut container = facts("a", Standing::Ours, &[Consequence::Recreate]);
-    container.removes_itself = true;
+    container.removes_itself = RemovesItself::Running;
     assert_eq!(decide(vec![container], true)[0].reason, RefusalReason::AutoRemove);
 }
 
@@ -183,6 +182,7 @@ fn on_network(key: &str, standing: Standing) -> Facts {
 
 #[test]
 fn a_changed_network_is_made_anew_with_all_containers_on_it_and_with_no_others() {
+    use Action::{Created, Recreated, Refused, Unchanged};
     let network = of_kind(ObjectKind::Network, "n", Standing::Ours, &[Consequence::Recreate]);
     let mut guest = facts("guest", Standing::Ours, &[]);
     guest.bound_to = BTreeSet::from(["a".to_owned()]);
@@ -194,7 +194,6 @@ fn a_changed_network_is_made_anew_with_all_containers_on_it_and_with_no_others()
         // A container may have the key of a network.
         facts("n", Standing::Ours, &[]),
     ];
-    use Action::{Created, Recreated, Refused, Unchanged};
     let (none, needs) = (RefusalReason::Unspecified, RefusalReason::NeedsRecreation);
     assert_eq!(
         actions(&decide(objects.clone(), true)),
@@ -212,7 +211,7 @@ fn a_changed_network_is_made_anew_with_all_containers_on_it_and_with_no_others()
     assert_eq!(refused[1].action, Unchanged, "what is not made anew takes nobody with it");
 
     let mut removing = objects;
-    removing[1].removes_itself = true;
+    removing[1].removes_itself = RemovesItself::Running;
     assert_eq!(decide(removing, true)[1].reason, RefusalReason::AutoRemove);
 }
 
@@ -264,20 +263,19 @@ fn who_others_live_with_is_neither_replaced_nor_removed() {
 
 #[test]
 fn a_container_that_removes_itself_is_not_stopped_to_be_started() {
-    let guest = |runs, removes_itself| Facts {
-        runs,
+    let guest = |removes_itself| Facts {
         removes_itself,
         lives_with: BTreeSet::from(["a".to_owned()]),
         ..facts("b", Standing::Ours, &[])
     };
     let owner = Facts { down: true, ..facts("a", Standing::Ours, &[]) };
-    for (runs, removes_itself, action) in [
-        (true, true, Action::Refused),
-        (true, false, Action::Started),
+    for (removes_itself, action) in [
+        (RemovesItself::Running, Action::Refused),
+        (RemovesItself::No, Action::Started),
         // It was made and never started: nothing is stopped.
-        (false, true, Action::Started),
+        (RemovesItself::Resting, Action::Started),
     ] {
-        let decisions = decide(vec![owner.clone(), guest(runs, removes_itself)], true);
-        assert_eq!(decisions[1].action, action, "{runs} {removes_itself}");
+        let decisions = decide(vec![owner.clone(), guest(removes_itself)], true);
+        assert_eq!(decisions[1].action, action, "{removes_itself:?}");
     }
 }

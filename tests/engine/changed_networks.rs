@@ -273,9 +273,9 @@ impl Kills {
         }
     }
 
-    /// Kills it at every call, at this moment; then once more while it recovers.
-    async fn everywhere(&mut self, moment: Moment) {
-        for calls in 0..MANY {
+    /// Kills it at every second call, at this moment; then once more while it recovers.
+    async fn everywhere(&mut self, first: usize, moment: Moment) {
+        for calls in (first..MANY).step_by(2) {
             if !self.kill_at(calls, moment).await {
                 assert!(calls > 15, "the change of a network has more calls than {calls}");
                 break;
@@ -308,21 +308,41 @@ impl Kills {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn made_anew_and_killed_before_each_call() {
-    Kills::new("netkbefore", "/bin/entry").await.everywhere(Moment::Before).await;
+async fn made_anew_and_killed_before_each_even_call() {
+    Kills::new("netkbeforeeven", "/bin/entry").await.everywhere(0, Moment::Before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn made_anew_and_killed_after_each_call() {
-    Kills::new("netkafter", "/bin/entry").await.everywhere(Moment::After).await;
+async fn made_anew_and_killed_before_each_odd_call() {
+    Kills::new("netkbeforeodd", "/bin/entry").await.everywhere(1, Moment::Before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn undone_and_killed_before_each_call() {
-    Kills::new("netubefore", BAD).await.everywhere(Moment::Before).await;
+async fn made_anew_and_killed_after_each_even_call() {
+    Kills::new("netkaftereven", "/bin/entry").await.everywhere(0, Moment::After).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn undone_and_killed_after_each_call() {
-    Kills::new("netuafter", BAD).await.everywhere(Moment::After).await;
+async fn made_anew_and_killed_after_each_odd_call() {
+    Kills::new("netkafterodd", "/bin/entry").await.everywhere(1, Moment::After).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn undone_and_killed_before_each_even_call() {
+    Kills::new("netubeforeeven", BAD).await.everywhere(0, Moment::Before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn undone_and_killed_before_each_odd_call() {
+    Kills::new("netubeforeodd", BAD).await.everywhere(1, Moment::Before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn undone_and_killed_after_each_even_call() {
+    Kills::new("netuaftereven", BAD).await.everywhere(0, Moment::After).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn undone_and_killed_after_each_odd_call() {
+    Kills::new("netuafterodd", BAD).await.everywhere(1, Moment::After).await;
 }

@@ -115,3 +115,38 @@ fn one_that_is_interrupted_finishes_what_it_began() {
     assert_eq!(inspect(&container)["HostConfig"]["Dns"], json!(["192.0.2.2"]));
     host.plumb(up).ended(0).says(&["unchanged"]);
 }
+
+#[test]
+fn it_shows_what_becomes_of_networks_and_volumes() {
+    let host = nothing();
+    let module = host.module("upnet");
+    let manifest = |objects: &str, settings: &[&str]| format!("{}{objects}", waiting(&module, settings));
+    let on = ["networks: {lan: {}}", "mounts: [\"data:/fresh\"]"];
+    let up = |objects: &str, settings: &[&str], more: &[&str]| {
+        host.write("module.yaml", manifest(objects, settings));
+        host.plumb([&["up", "-f", "module.yaml"][..], more].concat())
+    };
+    up("networks: {lan: {}}\nvolumes: {data: {}}\n", &on, &[]).ended(0);
+    docker(&["exec", &format!("{module}-app"), "sh", "-c", "printf 12345 >/fresh/file"]);
+
+    let labelled = "networks: {lan: {labels: {l: \"1\"}}}\nvolumes: {data: {}}\n";
+    up(labelled, &on, &[]).ended(3).says(&[&format!("network {module}_lan: refused (needs recreation)")]);
+    up(labelled, &on, &["--recreate"])
+        .ended(0)
+        .says(&[&format!("network {module}_lan: recreated"), &format!("container {module}-app: recreated")]);
+
+    let lost = up("networks: {lan: {}}\nvolumes: {data: {labels: {l: \"1\"}}}\n", &on, &["--recreate"]);
+    lost.ended(3).says(&[
+        &format!("volume {module}_data: refused (would lose data)"),
+        "driver local, 1 file, 5 bytes",
+        &format!("used by {module}-app"),
+    ]);
+
+    let left = up("", &[], &["--recreate", "--accept-data", "/fresh=removed"]);
+    left.ended(0).says(&[
+        &format!("network {module}_lan: removed"),
+        &format!("volume {module}_data: stays"),
+        &format!("docker volume rm {module}_data"),
+    ]);
+    up("", &[], &[]).ended(0).says(&["unchanged, everything is as declared", "stays"]);
+}

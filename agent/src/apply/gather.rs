@@ -9,7 +9,7 @@ use plumbline::catalogue::{Path, container_descriptor};
 use plumbline::diff::{Comparison, LeafChange, diff};
 use plumbline::normal::normalise;
 use plumbline::order::{bound_to, container_order, lives_with, mentioned};
-use plumbline::plan::{Facts, Neighbours, Standing};
+use plumbline::plan::{Facts, Neighbours, RemovesItself, Standing};
 use plumbline::proto::v1::path_segment::Step;
 use plumbline::proto::v1::{Cause, Consequence, ContainerSpec, Means, ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, ReflectMessage as _};
@@ -279,8 +279,7 @@ pub(super) async fn gather_container(
         ignored,
         changes,
         down: observed.as_ref().is_some_and(Observed::is_down),
-        runs: observed.as_ref().is_some_and(|observed| observed.running && !observed.paused),
-        removes_itself: observed.as_ref().is_some_and(Observed::removes_itself),
+        removes_itself: observed.as_ref().map_or(RemovesItself::No, removes_itself),
         image_missing: image_id.is_none() && pull_policy == "never",
         bound_to: BTreeSet::new(),
         lives_with: BTreeSet::new(),
@@ -301,6 +300,14 @@ pub(super) async fn gather_container(
         watched: Vec::new(),
     };
     Ok(Gathered { facts, detail: Detail::Container(Box::new(object)) })
+}
+
+fn removes_itself(observed: &Observed) -> RemovesItself {
+    match (observed.removes_itself(), observed.running && !observed.paused) {
+        (false, _) => RemovesItself::No,
+        (true, false) => RemovesItself::Resting,
+        (true, true) => RemovesItself::Running,
+    }
 }
 
 /// The id of the container that has this name, unless it is about to leave. An inspect by name also finds an id that

@@ -7,7 +7,7 @@ use plumbline::catalogue::{Path, network_descriptor, volume_descriptor};
 use plumbline::diff::{Comparison, LeafChange, SecretHasher, diff};
 use plumbline::engine_form::{from_engine, to_engine};
 use plumbline::normal::normalise;
-use plumbline::plan::{Facts, Neighbours, Standing};
+use plumbline::plan::{Facts, Neighbours, RemovesItself, Standing};
 use plumbline::proto::v1::{ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage as _, Value};
 use serde_json::{Value as Json, json};
@@ -159,8 +159,7 @@ pub(super) fn no_container(host: &Host) -> Facts {
         changes: Vec::new(),
         ignored: 0,
         down: false,
-        runs: false,
-        removes_itself: false,
+        removes_itself: RemovesItself::No,
         image_missing: false,
         bound_to: BTreeSet::new(),
         lives_with: BTreeSet::new(),
