@@ -69,6 +69,8 @@ impl Subject<'_> {
         };
         let refused = self.expect(&self.b, false, Action::Refused, reason).await;
         self.keep(row, "refuse", refused);
+        let removed = self.expect(&self.base, false, Action::Refused, reason).await;
+        self.keep(row, "removed", removed);
         let allowed = if reason == RefusalReason::NeedsRecreation {
             let anew = self.expect(&self.b, true, Action::Recreated, RefusalReason::Unspecified).await;
             anew.map(|_| "made anew".to_owned())
@@ -76,8 +78,6 @@ impl Subject<'_> {
             self.expect(&self.b, true, Action::Refused, reason).await
         };
         self.keep(row, "allow", allowed);
-        let removed = self.expect(&self.base, false, Action::Refused, reason).await;
-        self.keep(row, "removed", removed);
         row.set("by_hand", Verdict::Exempt("no call of the engine changes it".to_owned()));
     }
 

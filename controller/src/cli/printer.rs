@@ -10,7 +10,7 @@ use plumbline::proto::v1::value::Kind;
 use plumbline::proto::v1::{
     Action, BuildAnnouncement, BuildRegistered, Cause, Change, Consequence, Failure, ModuleResult,
     MountVerdict, NodeEvent, ObjectKind, ObjectResult, Outcome, Phase, Progress, RefusalReason,
-    RemoveResponse, UpgradePolicy, Value, VolumeContents,
+    RemoveResponse, UpgradePolicy, Value,
 };
 use prost_reflect::ReflectMessage;
 
