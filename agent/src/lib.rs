@@ -27,6 +27,7 @@ pub mod container;
 pub mod engine;
 pub mod guard;
 pub mod journal;
+pub mod moving;
 pub mod operations;
 pub mod pasted;
 pub mod removal;

@@ -17,7 +17,7 @@ use prost::Message as _;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_stream::Stream;
 
-use crate::apply::{ApplyError, Report, apply, cut_off, recover, recover_by_labels};
+use crate::apply::{ApplyError, Report, apply, cut_off, discard_kept, recover, recover_by_labels};
 use crate::engine::Engine;
 use crate::guard::HostFiles;
 use crate::removal;
@@ -30,6 +30,9 @@ const REMEMBERED: usize = 256;
 /// How long recovery waits before it tries again: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// How often is looked whether the original of moved data may go.
+const BETWEEN_DISCARDS: Duration = Duration::from_secs(3600);
 
 /// All operations of this agent.
 #[derive(Debug)]
@@ -124,6 +127,13 @@ impl Operations {
         for module in self.state.journal().unfinished().unwrap_or_default() {
             self.recover(&module);
         }
+        let this = self.clone();
+        tokio::spawn(async move {
+            loop {
+                this.discard_kept().await;
+                tokio::time::sleep(BETWEEN_DISCARDS).await;
+            }
+        });
         // Where a journal is lost, the names of containers tell.
         let this = self.clone();
         tokio::spawn(async move {
@@ -142,6 +152,19 @@ impl Operations {
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         });
+    }
+
+    /// Deletes originals of moved data whose time is over.
+    async fn discard_kept(&self) {
+        for module in self.state.modules() {
+            if self.state.module(&module).kept.is_empty() {
+                continue;
+            }
+            let _turn = self.turn(&module).await;
+            if let Err(error) = discard_kept(&self.files, &self.state, &module).await {
+                tracing::warn!(module, %error, "the original of moved data cannot be deleted yet");
+            }
+        }
     }
 
     /// Goes on trying until what an apply of this module left is ended. Between two tries applies have their turn; they
@@ -172,10 +195,10 @@ impl Operations {
 
     async fn try_to_recover(&self, module: &str) -> Result<(), ApplyError> {
         let (engine, state, installation) = (&self.engine, &self.state, self.installation.as_str());
-        if let Some(recovered) = recover(engine, state, installation, module, true).await? {
+        if let Some(recovered) = recover(engine, state, &self.files, (installation, module), true).await? {
             tracing::info!(module, %recovered, "recovered");
         }
-        let back = recover_by_labels(engine, state, installation, module).await?;
+        let back = recover_by_labels(engine, state, &self.files, (installation, module)).await?;
         if !back.is_empty() {
             tracing::info!(module, containers = back.join(", "), "recovered by labels");
         }
@@ -335,6 +358,12 @@ impl Report for Reporter {
         let detail = self.secrets.mask(detail);
         tracing::info!(operation = self.operation.id, ?phase, object, detail);
         self.operation.push(Event::Progress(progress(phase, object, &detail)), false);
+    }
+
+    fn moving(&self, to: &str, done: u64, total: u64) {
+        let mut event = progress(Phase::Moving, to, "");
+        (event.done_bytes, event.total_bytes) = (done, total);
+        self.operation.push(Event::Progress(event), false);
     }
 
     fn pulling(&self, image: &str, done: u64, total: u64) {

@@ -7,6 +7,7 @@ use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::engine::EngineError;
+use crate::moving::MoveError;
 use crate::secrets::Secrets;
 use crate::state::StateError;
 
@@ -22,6 +23,9 @@ pub enum ApplyError {
     /// The agent's state.
     #[error(transparent)]
     State(#[from] StateError),
+    /// Data cannot be moved.
+    #[error(transparent)]
+    Move(#[from] MoveError),
     /// The spec.
     #[error(transparent)]
     Circle(#[from] Circle),
@@ -177,6 +181,7 @@ impl ApplyError {
             | Self::UpdateLocked { .. }
             | Self::InUse { .. }
             | Self::DataChanged { .. }
+            | Self::Move(_)
             | Self::NotUp { .. }
             | Self::NotInPlace(_)
             | Self::NotDone(_) => Code::FailedPrecondition,
@@ -248,6 +253,7 @@ impl ApplyError {
             Self::UpdateLocked { .. } => "UPDATE_LOCKED",
             Self::InUse { .. } => "IN_USE",
             Self::DataChanged { .. } => "DATA_CHANGED",
+            Self::Move(_) => "DATA_NOT_MOVED",
             Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
             Self::OtherInstallation { .. } => "OTHER_INSTALLATION",

@@ -4,10 +4,12 @@
 use serde_json::{Value as Json, json};
 
 use super::ApplyError;
+use super::data_moves::undo_moves;
 use super::network_undo::put_network_back;
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, made_volumes};
 use crate::engine::{Engine, EngineError};
-use crate::journal::{Change, NetworkChange, Old};
+use crate::guard::HostFiles;
+use crate::journal::{Change, DataMove, NetworkChange, Old};
 
 const REMOVAL_TRIES: u32 = 3;
 const BETWEEN_TRIES: std::time::Duration = std::time::Duration::from_millis(100);
@@ -29,6 +31,19 @@ pub(super) struct Begun {
     pub(super) new: Option<String>,
 }
 
+/// What else is put back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Others<'a> {
+    /// The networks that were being made anew, each with whether what is there now shall stay.
+    pub(super) networks: &'a [(NetworkChange, bool)],
+    /// The host's files.
+    pub(super) files: &'a HostFiles,
+    /// The data that was being moved, in the order in which it was begun.
+    pub(super) moves: &'a [DataMove],
+    /// Data that stays where it was moved: nothing that had it before may be started.
+    pub(super) kept: &'a [DataMove],
+}
+
 /// What came of putting back.
 #[derive(Debug)]
 pub(super) struct PutBack {
@@ -42,24 +57,44 @@ pub(super) struct PutBack {
 /// Every step is tried, whatever the others come to; the first error is returned. `begun` is in the order in which it was
 /// begun.
 ///
-/// `networks`: those that were being made anew, each with whether what is there now shall stay.
 pub(super) async fn put_all_back(
     engine: &Engine,
     owner: Owner<'_>,
     begun: &[Begun],
-    networks: &[(NetworkChange, bool)],
+    others: Others<'_>,
 ) -> PutBack {
     let mut placed: Result<(), ApplyError> = Ok(());
+    // Containers that must not be started, for their data is not where they have it.
+    let mut apart: Vec<usize> = others.kept.iter().flat_map(|one| one.changes.iter().copied()).collect();
     for one in begun.iter().rev() {
-        placed = placed.and(put_back(engine, owner, one).await);
+        let put = put_back(engine, owner, one).await;
+        if put.is_err() {
+            apart.push(one.number);
+        }
+        placed = placed.and(put);
+    }
+    for one in others.moves.iter().rev() {
+        // What runs on the data holds it where it is.
+        let is_free = !one.changes.iter().any(|number| apart.contains(number));
+        let undone = match is_free {
+            true => undo_moves(others.files, std::slice::from_ref(one)).await,
+            false => Ok(()),
+        };
+        if !is_free || undone.is_err() {
+            apart.extend(&one.changes);
+        }
+        placed = placed.and(undone.map_err(ApplyError::from));
     }
     // New containers are gone from them, old ones are not started yet.
-    for (change, keep) in networks.iter().rev() {
+    for (change, keep) in others.networks.iter().rev() {
         placed = placed.and(put_network_back(engine, change, *keep).await);
     }
     let mut started: Result<(), ApplyError> = Ok(());
     let mut restarted = Vec::new();
-    for old in begun.iter().filter_map(|one| one.change.old.as_ref()) {
+    let moving =
+        |number: &usize| others.moves.iter().chain(others.kept).any(|one| one.changes.contains(number));
+    let may_start = |one: &&Begun| !(moving(&one.number) && apart.contains(&one.number));
+    for old in begun.iter().filter(may_start).filter_map(|one| one.change.old.as_ref()) {
         match start_again(engine, old).await {
             Ok(true) => restarted.push(old.id.as_str()),
             Ok(false) => {}
