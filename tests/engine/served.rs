@@ -82,7 +82,10 @@ impl Served {
     }
 
     async fn with(test: &str, how: &How<'_>) -> Self {
-        let site = Site::new(test).await;
+        Self::at(Site::new(test).await, how).await
+    }
+
+    async fn at(site: Site, how: &How<'_>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let authority = Authority::init(&folder.path().join("ca"), "test").expect("an authority");
         let issue = |role, name: &str| {
@@ -95,7 +98,7 @@ impl Served {
             Arc::new(identity.expect("it can be read"))
         };
         let identities = [load(&agent), load(&controller)];
-        let engine = Proxy::listen(&folder.path().join("engine.sock"));
+        let engine = Proxy::listen(&folder.path().join("engine.sock"), Path::new(&site.socket));
         let issued_agent = agent;
         let (agent, address) = match how {
             How::Here => start_here(folder.path(), identities[0].clone()).await,
@@ -132,6 +135,11 @@ impl Served {
     /// A host whose agent is a process that can be killed.
     pub(crate) async fn killable(test: &str) -> Self {
         Self::with(test, &How::Apart { docker_config: Path::new("/nonexistent") }).await
+    }
+
+    /// The same on the engine behind this socket.
+    pub(crate) async fn killable_on(test: &str, socket: String) -> Self {
+        Self::at(Site::on(test, socket).await, &How::Apart { docker_config: Path::new("/nonexistent") }).await
     }
 
     /// Kills the agent's process (SIGKILL).
