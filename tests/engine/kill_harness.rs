@@ -75,6 +75,8 @@ pub(crate) struct Kills {
     pub(crate) steps: BTreeSet<String>,
     /// The last record of the journal at the last cut.
     last: String,
+    /// The last record goes with the next kill.
+    loses: bool,
 }
 
 impl Kills {
@@ -85,8 +87,19 @@ impl Kills {
         }
         let (steps, last) = (BTreeSet::new(), String::new());
         let began = std::time::Instant::now();
-        let mut kills =
-            Self { host, kind, folder, began, edits: 0, sums: String::new(), runs: 0, again: 0, steps, last };
+        let mut kills = Self {
+            host,
+            kind,
+            folder,
+            began,
+            edits: 0,
+            sums: String::new(),
+            runs: 0,
+            again: 0,
+            steps,
+            last,
+            loses: false,
+        };
         kills.host.apply(&kills.spec(Kind::Replaced), false).await;
         let fill = "dd if=/dev/urandom of=/anonymous/random bs=64k count=1; mkdir /anonymous/a; echo 1 > /anonymous/a/b";
         kills.host.site.docker(&["exec", &kills.host.container(), "sh", "-c", fill]);
@@ -135,30 +148,32 @@ impl Kills {
                 return None;
             }
         };
-        let last = self.last_record();
+        let last = self.record(0);
         let is_announced = calls == 0 || last != self.last;
-        if cut == Cut::Unannounced && is_announced {
-            self.kill();
-            self.lose_last_record();
-        }
+        self.loses = cut == Cut::Unannounced && is_announced;
+        let record = if self.loses { self.record(1) } else { last.clone() };
         self.runs += 1;
-        self.steps.insert(format!("{calls:02} {}, journal: {}", without_id(&call), self.last_record()));
+        self.steps.insert(format!("{calls:02} {}, journal: {record}", without_id(&call)));
         self.last = last;
         Some(apply)
     }
 
+    /// Kills the agent.
     pub(crate) fn kill(&mut self) {
         self.host.kill();
+        if std::mem::take(&mut self.loses) {
+            self.lose_last_record();
+        }
     }
 
     pub(crate) fn journal(&self) -> std::path::PathBuf {
         self.host.data().join("journal").join(&self.host.site.name)
     }
 
-    /// What the journal says last.
-    fn last_record(&self) -> String {
+    /// What the journal says last, or so many records before that.
+    fn record(&self, before: usize) -> String {
         let text = std::fs::read_to_string(self.journal()).unwrap_or_default();
-        let Some((_, json)) = text.lines().last().and_then(|line| line.split_once(' ')) else {
+        let Some((_, json)) = text.lines().rev().nth(before).and_then(|line| line.split_once(' ')) else {
             return "nothing".to_owned();
         };
         let record: BTreeMap<String, Json> = serde_json::from_str(json).expect("a record");

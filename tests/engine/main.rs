@@ -21,6 +21,7 @@ mod kill;
 mod kill_harness;
 mod modules;
 mod mounts;
+mod one_agent;
 mod one_change;
 mod operations;
 mod own_engine;

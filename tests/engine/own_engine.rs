@@ -65,7 +65,11 @@ impl OwnEngine {
         command.args(["--mount", "--net", "--propagation", "slave", "sh", "-c", NAMESPACES, "sh"]);
         let namespaces = command.arg(folder.path()).stdin(Stdio::null()).spawn().expect("unshare is needed");
         let namespaces = Process(namespaces);
-        wait_for("namespaces (root is needed for them)", || folder.path().join("ready").exists());
+        wait_for(
+            "namespaces (root is needed for them)",
+            || folder.path().join("ready").exists(),
+            String::new,
+        );
         let hierarchy = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() { "" } else { "pids/" };
         let group = format!("/sys/fs/cgroup/{hierarchy}plumbline-{test}-{}", std::process::id());
         let mut engine = Self { folder, namespaces, dockerd: None, group: group.into() };
@@ -95,7 +99,7 @@ impl OwnEngine {
             let asked = docker.args(["-H", &format!("unix://{}", self.socket()), "version"]).output();
             asked.is_ok_and(|output| output.status.success())
         };
-        wait_for(&format!("the engine; its log: {}", self.log()), answers);
+        wait_for("the engine", answers, || self.log());
     }
 
     /// Ends it, and waits until it is gone.
@@ -105,11 +109,17 @@ impl OwnEngine {
             End::Killed => dockerd.kill().expect("it is ours"),
             End::Asked => signal("TERM", &[dockerd.id().to_string()]),
         }
-        wait_for("the end of the engine", || dockerd.try_wait().expect("it is ours").is_some());
+        wait_for(
+            "the end of the engine",
+            || dockerd.try_wait().expect("it is ours").is_some(),
+            || self.log(),
+        );
     }
 
+    /// What it said last.
     fn log(&self) -> String {
-        self.folder.path().join("log").display().to_string()
+        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        log.lines().rev().take(10).collect::<Vec<_>>().join("\n")
     }
 
     /// Every process that it started and that is still there, those of its containers included.
@@ -158,11 +168,10 @@ fn signal(name: &str, processes: &[String]) {
     let _ = command.status().expect("a shell");
 }
 
-fn wait_for(what: &str, is_so: impl FnMut() -> bool) {
-    let mut is_so = is_so;
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool, log: impl Fn() -> String) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < until, "waited in vain for {what}");
+        assert!(Instant::now() < until, "waited in vain for {what}\n{}", log());
         std::thread::sleep(Duration::from_millis(20));
     }
 }

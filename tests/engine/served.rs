@@ -155,6 +155,18 @@ impl Served {
         self.agent = Some(agent);
     }
 
+    /// What comes of another agent with the same certificate, that is given the engine's own socket and a data directory of
+    /// its own: whether it ended well, and what it said.
+    pub(crate) fn second_agent(&self) -> (bool, String) {
+        let folder = self.folder.path().join("second");
+        std::fs::create_dir(&folder).expect("a folder");
+        std::os::unix::fs::symlink(&self.site.socket, folder.join("engine.sock")).expect("a link");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb-agent"));
+        let said = command.args(options(&folder, &self.issued)).env("NO_COLOR", "1").output();
+        let said = said.expect("the agent starts");
+        (said.status.success(), String::from_utf8_lossy(&said.stderr).into_owned())
+    }
+
     /// The agent's data directory.
     pub(crate) fn data(&self) -> std::path::PathBuf {
         self.folder.path().join("data")
