@@ -14,10 +14,11 @@ use plumbline::proto::v1::{
     ApplyRequest, ApplyResponse, Failure, Phase, Progress, RemoveRequest, RemoveResponse,
 };
 use prost::Message as _;
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::{OnceCell, OwnedMutexGuard, watch};
 use tokio_stream::Stream;
 
-use crate::apply::{ApplyError, Report, apply, cut_off, discard_kept, recover, recover_by_labels};
+use crate::apply::{Applied, ApplyError, Report, apply, cut_off, discard_kept, recover, recover_by_labels};
+use crate::claim::Claim;
 use crate::engine::Engine;
 use crate::guard::HostFiles;
 use crate::removal;
@@ -41,6 +42,8 @@ pub struct Operations {
     state: Arc<State>,
     installation: String,
     files: HostFiles,
+    /// The engine is this agent's alone.
+    claim: OnceCell<Claim>,
     inner: Mutex<Inner>,
     /// How many removals are under way.
     removals: watch::Sender<usize>,
@@ -88,7 +91,13 @@ impl Operations {
     /// For one engine, on the host whose files these are.
     pub fn new(engine: Engine, state: Arc<State>, installation: &str, files: HostFiles) -> Self {
         let installation = installation.to_owned();
-        Self { engine, state, installation, files, inner: Mutex::default(), removals: watch::Sender::new(0) }
+        let (inner, removals) = (Mutex::default(), watch::Sender::new(0));
+        Self { engine, state, installation, files, claim: OnceCell::new(), inner, removals }
+    }
+
+    /// Claims the engine for this agent, if that has not been done. Nothing is changed there before.
+    pub async fn claim(&self) -> Result<(), ApplyError> {
+        self.claim.get_or_try_init(|| Claim::take(&self.engine, &self.installation)).await.map(drop)
     }
 
     /// Starts an operation, or finds the one that has this id already, and watches it.
@@ -195,6 +204,7 @@ impl Operations {
 
     async fn try_to_recover(&self, module: &str) -> Result<(), ApplyError> {
         let (engine, state, installation) = (&self.engine, &self.state, self.installation.as_str());
+        self.claim().await?;
         if let Some(recovered) = recover(engine, state, &self.files, (installation, module), true).await? {
             tracing::info!(module, %recovered, "recovered");
         }
@@ -214,7 +224,10 @@ impl Operations {
         let this = self.clone();
         let work = tokio::spawn(async move {
             let Self { engine, state, installation, files, .. } = &*this;
-            let applied = apply(engine, state, installation, files, &request, &reporter).await;
+            let applied = match this.claim().await {
+                Ok(()) => apply(engine, state, installation, files, &request, &reporter).await,
+                Err(error) => Applied { result: None, error: Some(error) },
+            };
             let reached = applied.result.map(|mut result| {
                 for object in &mut result.objects {
                     object.detail = secrets.mask(&object.detail);
@@ -248,6 +261,7 @@ impl Operations {
         let work = tokio::spawn(async move {
             let _under_way = under_way;
             let _turn = this.turn(&request.module).await;
+            this.claim().await?;
             removal::remove(&this.engine, &this.state, &this.installation, &request).await
         });
         work.await.unwrap_or_else(|error| {

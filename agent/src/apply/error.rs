@@ -29,6 +29,17 @@ pub enum ApplyError {
     /// The spec.
     #[error(transparent)]
     Circle(#[from] Circle),
+    /// Another agent of this installation has the engine.
+    #[error(
+        "another agent of this installation already works with the engine {engine}: {by}; two would undo each other's work: \
+         stop that one first (nothing was touched)"
+    )]
+    EngineTaken {
+        /// The engine's id.
+        engine: String,
+        /// Who has it.
+        by: String,
+    },
     /// The spec is not valid.
     #[error("the module is not valid: {0}")]
     Invalid(String),
@@ -175,6 +186,7 @@ impl ApplyError {
                 EngineError::Refused { .. } | EngineError::TooOld { .. } | EngineError::Pull { .. },
             )
             | Self::OlderRevision { .. }
+            | Self::EngineTaken { .. }
             | Self::OwnedElsewhere { .. }
             | Self::OtherInstallation { .. }
             | Self::MissingSource { .. }
@@ -255,6 +267,7 @@ impl ApplyError {
             Self::DataChanged { .. } => "DATA_CHANGED",
             Self::Move(_) => "DATA_NOT_MOVED",
             Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
+            Self::EngineTaken { .. } => "ENGINE_TAKEN",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
             Self::OtherInstallation { .. } => "OTHER_INSTALLATION",
             Self::Step { source, .. } | Self::Partly { source, .. } => source.reason(),
