@@ -17,11 +17,11 @@ use prost::Message as _;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_stream::Stream;
 
-use crate::apply::{ApplyError, Report, apply, cut_off, recover, recover_by_labels};
+use crate::apply::{ApplyError, Report, apply, cut_off, presentable, recover, recover_by_labels};
 use crate::engine::Engine;
-use crate::guard::HostFiles;
 use crate::removal;
 use crate::secrets::Secrets;
+use crate::settings::Settings;
 use crate::state::State;
 
 /// How many ended operations are remembered for callers that ask again.
@@ -37,7 +37,7 @@ pub struct Operations {
     engine: Engine,
     state: Arc<State>,
     installation: String,
-    files: HostFiles,
+    settings: Settings,
     inner: Mutex<Inner>,
     /// How many removals are under way.
     removals: watch::Sender<usize>,
@@ -82,10 +82,17 @@ pub type Events = Pin<Box<dyn Stream<Item = ApplyResponse> + Send>>;
 pub struct IdTaken(String);
 
 impl Operations {
-    /// For one engine, on the host whose files these are.
-    pub fn new(engine: Engine, state: Arc<State>, installation: &str, files: HostFiles) -> Self {
+    /// For one engine.
+    pub fn new(engine: Engine, state: Arc<State>, installation: &str, settings: Settings) -> Self {
         let installation = installation.to_owned();
-        Self { engine, state, installation, files, inner: Mutex::default(), removals: watch::Sender::new(0) }
+        Self {
+            engine,
+            state,
+            installation,
+            settings,
+            inner: Mutex::default(),
+            removals: watch::Sender::new(0),
+        }
     }
 
     /// Starts an operation, or finds the one that has this id already, and watches it.
@@ -190,11 +197,12 @@ impl Operations {
         // In a task of its own, so that a fault in it still ends the operation for those who watch.
         let this = self.clone();
         let work = tokio::spawn(async move {
-            let Self { engine, state, installation, files, .. } = &*this;
-            let applied = apply(engine, state, installation, files, &request, &reporter).await;
+            let Self { engine, state, installation, settings, .. } = &*this;
+            let applied = apply(engine, state, installation, settings, &request, &reporter).await;
             let reached = applied.result.map(|mut result| {
                 for object in &mut result.objects {
                     object.detail = secrets.mask(&object.detail);
+                    object.failure = object.failure.take().map(|failure| presentable(failure, &secrets));
                 }
                 result
             });

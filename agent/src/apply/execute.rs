@@ -1,5 +1,7 @@
 //! Doing what was decided. As little is decided here as possible: one arm for each action.
 
+use std::time::Duration;
+
 use plumbline::plan::Decision;
 use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, ObjectResult, Phase};
 use serde_json::Value as Json;
@@ -19,6 +21,8 @@ pub(super) struct Executor<'a> {
     pub(super) state: &'a State,
     pub(super) host: &'a Host,
     pub(super) module: &'a str,
+    /// How long a started container must stay up where its declaration does not say.
+    pub(super) monitor: Duration,
     pub(super) report: &'a dyn Report,
 }
 
@@ -201,6 +205,7 @@ fn halted(
         let action = decisions[index].0.action;
         if index + 1 == begun {
             object.detail = error.to_string();
+            object.failure = error.failure().cloned();
         } else if back.contains(&index) && action != Action::Removed {
             let what = match action {
                 _ if decisions[index].0.facts.kind == ObjectKind::Network => {
