@@ -10,20 +10,24 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use plumbline::proto::v1::apply_response::Event;
-use plumbline::proto::v1::{
-    ApplyRequest, ApplyResponse, Failure, Phase, Progress, RemoveRequest, RemoveResponse,
-};
+use plumbline::proto::v1::{ApplyRequest, ApplyResponse, Failure, Phase, RemoveRequest, RemoveResponse};
 use prost::Message as _;
 use tokio::sync::{OnceCell, OwnedMutexGuard, watch};
 use tokio_stream::Stream;
 
-use crate::apply::{Applied, ApplyError, Report, apply, cut_off, discard_kept, recover, recover_by_labels};
+use crate::apply::{
+    Applied, ApplyError, apply, cut_off, discard_kept, presentable, recover, recover_by_labels,
+};
 use crate::claim::Claim;
 use crate::engine::Engine;
-use crate::guard::HostFiles;
 use crate::removal;
 use crate::secrets::Secrets;
+use crate::settings::Settings;
 use crate::state::State;
+
+mod reporter;
+
+use reporter::{Reporter, progress};
 
 /// How many ended operations are remembered for callers that ask again.
 const REMEMBERED: usize = 256;
@@ -41,7 +45,7 @@ pub struct Operations {
     engine: Engine,
     state: Arc<State>,
     installation: String,
-    files: HostFiles,
+    settings: Settings,
     /// The engine is this agent's alone.
     claim: OnceCell<Claim>,
     inner: Mutex<Inner>,
@@ -88,11 +92,11 @@ pub type Events = Pin<Box<dyn Stream<Item = ApplyResponse> + Send>>;
 pub struct IdTaken(String);
 
 impl Operations {
-    /// For one engine, on the host whose files these are.
-    pub fn new(engine: Engine, state: Arc<State>, installation: &str, files: HostFiles) -> Self {
+    /// For one engine.
+    pub fn new(engine: Engine, state: Arc<State>, installation: &str, settings: Settings) -> Self {
         let installation = installation.to_owned();
         let (inner, removals) = (Mutex::default(), watch::Sender::new(0));
-        Self { engine, state, installation, files, claim: OnceCell::new(), inner, removals }
+        Self { engine, state, installation, settings, claim: OnceCell::new(), inner, removals }
     }
 
     /// Claims the engine for this agent, if that has not been done. Nothing is changed there before.
@@ -170,7 +174,7 @@ impl Operations {
                 continue;
             }
             let _turn = self.turn(&module).await;
-            if let Err(error) = discard_kept(&self.files, &self.state, &module).await {
+            if let Err(error) = discard_kept(&self.settings.files, &self.state, &module).await {
                 tracing::warn!(module, %error, "the original of moved data cannot be deleted yet");
             }
         }
@@ -205,10 +209,12 @@ impl Operations {
     async fn try_to_recover(&self, module: &str) -> Result<(), ApplyError> {
         let (engine, state, installation) = (&self.engine, &self.state, self.installation.as_str());
         self.claim().await?;
-        if let Some(recovered) = recover(engine, state, &self.files, (installation, module), true).await? {
+        if let Some(recovered) =
+            recover(engine, state, &self.settings.files, (installation, module), true).await?
+        {
             tracing::info!(module, %recovered, "recovered");
         }
-        let back = recover_by_labels(engine, state, &self.files, (installation, module)).await?;
+        let back = recover_by_labels(engine, state, &self.settings.files, (installation, module)).await?;
         if !back.is_empty() {
             tracing::info!(module, containers = back.join(", "), "recovered by labels");
         }
@@ -223,14 +229,15 @@ impl Operations {
         // In a task of its own, so that a fault in it still ends the operation for those who watch.
         let this = self.clone();
         let work = tokio::spawn(async move {
-            let Self { engine, state, installation, files, .. } = &*this;
+            let Self { engine, state, installation, settings, .. } = &*this;
             let applied = match this.claim().await {
-                Ok(()) => apply(engine, state, installation, files, &request, &reporter).await,
+                Ok(()) => apply(engine, state, installation, settings, &request, &reporter).await,
                 Err(error) => Applied { result: None, error: Some(error) },
             };
             let reached = applied.result.map(|mut result| {
                 for object in &mut result.objects {
                     object.detail = secrets.mask(&object.detail);
+                    object.failure = object.failure.take().map(|failure| presentable(failure, &secrets));
                 }
                 result
             });
@@ -360,41 +367,4 @@ fn watch_events(operation: Arc<Operation>) -> Events {
             }
         }
     })
-}
-
-struct Reporter {
-    operation: Arc<Operation>,
-    secrets: Secrets,
-}
-
-impl Report for Reporter {
-    fn progress(&self, phase: Phase, object: &str, detail: &str) {
-        let detail = self.secrets.mask(detail);
-        tracing::info!(operation = self.operation.id, ?phase, object, detail);
-        self.operation.push(Event::Progress(progress(phase, object, &detail)), false);
-    }
-
-    fn moving(&self, to: &str, done: u64, total: u64) {
-        let mut event = progress(Phase::Moving, to, "");
-        (event.done_bytes, event.total_bytes) = (done, total);
-        self.operation.push(Event::Progress(event), false);
-    }
-
-    fn pulling(&self, image: &str, done: u64, total: u64) {
-        let mut event = progress(Phase::Pulling, image, "");
-        (event.done_bytes, event.total_bytes) = (done, total);
-        self.operation.push(Event::Progress(event), false);
-    }
-}
-
-fn progress(phase: Phase, object: &str, detail: &str) -> Progress {
-    let now = std::time::SystemTime::now();
-    Progress {
-        phase: phase.into(),
-        object: object.to_owned(),
-        detail: detail.to_owned(),
-        done_bytes: 0,
-        total_bytes: 0,
-        time: Some(now.into()),
-    }
 }

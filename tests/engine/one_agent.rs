@@ -6,8 +6,8 @@ use std::sync::Arc;
 use plumbline::proto::v1::apply_response::Event;
 use plumbline_agent::apply::ApplyError;
 use plumbline_agent::engine::Engine;
-use plumbline_agent::guard::HostFiles;
 use plumbline_agent::operations::Operations;
+use plumbline_agent::settings::Settings;
 use plumbline_agent::state::State;
 use serde_json::json;
 use tokio_stream::StreamExt as _;
@@ -35,7 +35,7 @@ async fn a_second_agent_that_finds_the_engine_later_changes_nothing() {
     let agent = |folder: &Path| {
         let state = Arc::new(State::open(folder).expect("a state"));
         let engine = Engine::new(Path::new(&socket()));
-        Arc::new(Operations::new(engine, state, &site.installation, HostFiles::default()))
+        Arc::new(Operations::new(engine, state, &site.installation, Settings::default()))
     };
     let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
     let (first, second) = (agent(folders[0].path()), agent(folders[1].path()));

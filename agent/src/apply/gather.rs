@@ -10,12 +10,12 @@ use plumbline::diff::{Comparison, LeafChange, diff};
 use plumbline::normal::normalise;
 use plumbline::order::{bound_to, container_order, lives_with, mentioned};
 use plumbline::plan::{Facts, Neighbours, RemovesItself, Standing};
-use plumbline::proto::v1::path_segment::Step;
-use plumbline::proto::v1::{Cause, Consequence, ContainerSpec, Means, ModuleSpec, ObjectKind};
+use plumbline::proto::v1::{Cause, ContainerSpec, ModuleSpec, ObjectKind};
 use prost_reflect::{DynamicMessage, ReflectMessage as _};
 use serde_json::Value as Json;
 
 use super::find::find_ours;
+use super::hardware::keep_hardware_addresses;
 use super::{ApplyError, NetworkKeys, networks, update_lock};
 use crate::container::{Names, Observed, align, desired, resolve};
 use crate::engine::{EngineReader, Inspect, Version};
@@ -342,28 +342,6 @@ pub(super) fn ignore(changes: &mut Vec<LeafChange>, paths: &[String]) -> u32 {
 
 pub(crate) fn read_desired(json: &Json) -> Option<DynamicMessage> {
     DynamicMessage::deserialize(container_descriptor(), json).ok()
-}
-
-/// Engines ignore a hardware address when a container is connected (measured on 20.10, 26.1 and 28.5): where one is
-/// declared, the endpoint cannot be changed in place.
-fn keep_hardware_addresses(changes: &mut [LeafChange], wanted: &DynamicMessage, observed: &DynamicMessage) {
-    let endpoint = |spec: &DynamicMessage, network: &str| {
-        let networks = spec.get_field_by_name("networks")?.into_owned();
-        let key = prost_reflect::MapKey::String(network.to_owned());
-        networks.as_map()?.get(&key)?.as_message().cloned()
-    };
-    for change in changes.iter_mut().filter(|change| change.rule.means() == Means::Connect) {
-        let path = change.path.to_wire();
-        let Some(Step::Key(network)) = path.get(3).and_then(|segment| segment.step.as_ref()) else {
-            continue;
-        };
-        let Some(wanted_endpoint) = endpoint(wanted, network) else { continue };
-        let own = wanted_endpoint.has_field_by_name("mac_address");
-        let containers = wanted.has_field_by_name("mac_address") && endpoint(observed, network).is_some();
-        if (own || containers) && change.consequence == Consequence::InPlace {
-            change.consequence = Consequence::Recreate;
-        }
-    }
 }
 
 /// What the engine read back differently right after creation, and still does, is no change: recreating would not help.

@@ -8,6 +8,7 @@
 //! * [`HostFiles`] is the only door to the host's files: paths are resolved as the host (or a container) would resolve them,
 //!   below its root, whatever symbolic links say.
 //! * `mounts` pairs the mounts of what is desired with those of what runs, and looks at both.
+//! * `watched` looks again, right before a start.
 //! * `moves` judges the mounts that say where their data was.
 //!
 //! Always true: nothing here changes anything, and what cannot be seen is said to be unseen.
@@ -15,9 +16,11 @@
 mod files;
 mod mounts;
 mod moves;
+mod watched;
 
 pub use files::HostFiles;
-pub use mounts::Watched;
-pub(crate) use mounts::{Guarded, Looker, first_change, mark_shared};
+pub(crate) use mounts::{Guarded, Looker};
 pub use moves::{Former, PlannedMove};
 pub(crate) use moves::{User, blocking, forbid, formers, overlaps, survey_again, users};
+pub use watched::Watched;
+pub(crate) use watched::{first_change, mark_shared};

@@ -2,54 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plumbline::guard::{After, Before, FileIdentity, Holds, Mounting, Place, has_changed, judge};
+use plumbline::guard::{After, Before, Holds, Mounting, Place, judge};
 use plumbline::proto::v1::{
     BindOptions, ContainerSpec, DataGuardVerdict, Mount, MountVerdict, VolumeOptions,
 };
 use serde_json::Value as Json;
 
 use super::files::Seen;
-use super::{HostFiles, PlannedMove};
+use super::{HostFiles, PlannedMove, Watched};
 use crate::apply::{ApplyError, ContainerObject, Host};
 use crate::container::{Mounted, Observed, is_generated_name};
 use crate::engine::EngineReader;
-
-/// What the decision about a mount was made on. It is looked at again before the container is started.
-#[derive(Debug, Clone)]
-pub struct Watched {
-    target: String,
-    path: String,
-    planned: Place,
-    /// What it holds changes without anybody's doing: the container has it already, others get it in the same apply, or a
-    /// creation fills it with the image's files.
-    is_in_use: bool,
-    /// The data is moved there in the same apply: what stands there then, counts.
-    is_moved: bool,
-}
-
-impl Watched {
-    /// Data is moved there in the same apply.
-    pub(crate) fn is_moved(&self) -> bool {
-        self.is_moved
-    }
-}
-
-/// Containers that share what stands behind their mounts are started one after the other, and the first may write there.
-pub(crate) fn mark_shared(all: &mut [&mut Guarded]) {
-    let mut seen: BTreeMap<FileIdentity, usize> = BTreeMap::new();
-    let file = |one: &Watched| match one.planned {
-        Place::Found { file, .. } => Some(file),
-        _ => None,
-    };
-    for one in all.iter().flat_map(|guarded| &guarded.watched) {
-        if let Some(file) = file(one) {
-            *seen.entry(file).or_default() += 1;
-        }
-    }
-    for one in all.iter_mut().flat_map(|guarded| &mut guarded.watched) {
-        one.is_in_use |= file(one).is_some_and(|file| seen.get(&file).is_some_and(|count| *count > 1));
-    }
-}
 
 /// What was found behind the mounts of one container.
 #[derive(Debug, Clone, Default)]
@@ -60,41 +23,6 @@ pub(crate) struct Guarded {
     pub(crate) moves: Vec<PlannedMove>,
     /// The host paths of all that shall be mounted, as far as they are known.
     pub(crate) paths: Vec<String>,
-}
-
-/// The target of the first mount behind which something else stands than what was planned on, and what it is now.
-/// `arrived`: by their paths, the places to which data was moved since, as they were then.
-pub(crate) async fn first_change(
-    files: &HostFiles,
-    watched: &[Watched],
-    arrived: &BTreeMap<String, Place>,
-) -> Option<(String, String)> {
-    for one in watched {
-        let arrived = arrived.get(&one.path).filter(|_| one.is_moved);
-        let one = match arrived {
-            Some(place) => &Watched { planned: place.clone(), is_in_use: true, ..one.clone() },
-            None => one,
-        };
-        let now = files.place(&one.path).await;
-        if has_changed(&one.planned, &now, one.is_in_use) {
-            let words = match now {
-                Place::Missing | Place::New => "is gone".to_owned(),
-                Place::Unseen { why, .. } => format!("is not to be seen any more ({why})"),
-                Place::Found { .. } if one.planned == Place::Missing => "is there now".to_owned(),
-                Place::Found { file, holds } => match (&one.planned, holds) {
-                    (Place::Found { file: planned, .. }, Holds::Nothing) if *planned == file => {
-                        "holds nothing any more".to_owned()
-                    }
-                    (Place::Found { file: planned, .. }, _) if *planned == file => {
-                        "holds data now".to_owned()
-                    }
-                    _ => "is another file or directory now".to_owned(),
-                },
-            };
-            return Some((one.target.clone(), format!("{} {words}", one.path)));
-        }
-    }
-    None
 }
 
 /// Looks at the mounts of the containers of one module.
