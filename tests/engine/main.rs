@@ -26,6 +26,7 @@ mod left_behind;
 mod modules;
 mod mounts;
 mod moved;
+mod moved_kill;
 mod one_agent;
 mod one_change;
 mod operations;

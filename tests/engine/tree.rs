@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt, symlink};
@@ -33,8 +34,13 @@ pub(crate) fn make(folder: &Path, count: usize) {
                 2 => std::fs::set_permissions(&path, PermissionsExt::from_mode(0o4751)).expect("a mode"),
                 3 => std::os::unix::fs::chown(&path, Some(1234), Some(4321)).expect("an owner"),
                 4 => {
-                    lsetxattr(&path, "trusted.kind", format!("value {group}").as_bytes(), XattrFlags::empty())
-                        .expect("an attribute")
+                    lsetxattr(
+                        &path,
+                        "trusted.kind",
+                        format!("value {group}").as_bytes(),
+                        XattrFlags::empty(),
+                    )
+                    .expect("an attribute");
                 }
                 5 => symlink(format!("file-{group}"), inner.join("a link")).expect("a link"),
                 _ => {}
@@ -48,7 +54,7 @@ pub(crate) fn make(folder: &Path, count: usize) {
     std::fs::create_dir(folder.join("empty")).expect("a folder");
     write(&folder.join("nothing"), "");
     write(&folder.join("closed"), "nobody may read this");
-    std::fs::set_permissions(folder.join("closed"), PermissionsExt::from_mode(0)).expect("a mode");
+    std::fs::set_permissions(folder.join("closed"), PermissionsExt::from_mode(0o0)).expect("a mode");
     std::fs::set_permissions(folder.join("empty"), PermissionsExt::from_mode(0o1777)).expect("a mode");
     symlink("/nowhere", folder.join("dangling")).expect("a link");
     lsetxattr(folder.join("dangling"), "trusted.link", b"of a link", XattrFlags::empty())
@@ -108,18 +114,18 @@ pub(crate) fn manifest(folder: &Path) -> Manifest {
             inside.sort();
             waiting.extend(inside);
         } else if kind.is_symlink() {
-            line += &format!(" -> {:?}", std::fs::read_link(&path).expect("a link"));
+            let _ = write!(line, " -> {:?}", std::fs::read_link(&path).expect("a link"));
         } else if kind.is_file() {
             let contents = std::fs::read(&path).expect("read");
             let digest = ring::digest::digest(&ring::digest::SHA256, &contents);
-            line += &format!(" {} {digest:?}", about.len());
+            let _ = write!(line, " {} {digest:?}", about.len());
             assert!(contents.len() < 1 << 20 || about.blocks() * 512 < 1 << 20, "{path:?} has its holes");
         } else {
-            line += &format!(" device {} {}", about.rdev(), kind.is_fifo());
+            let _ = write!(line, " device {} {}", about.rdev(), kind.is_fifo());
         }
         if !kind.is_dir() && about.nlink() > 1 {
             let first = first.entry(about.ino()).or_insert_with(|| inner.clone());
-            line += &format!(" with {} as {}", first.display(), about.nlink());
+            let _ = write!(line, " with {} as {}", first.display(), about.nlink());
         }
         manifest.insert(inner.into_os_string().into_vec(), line);
     }

@@ -76,10 +76,7 @@ pub(super) async fn put_all_back(
     for one in others.moves.iter().rev() {
         // What runs on the data holds it where it is.
         let is_free = !one.changes.iter().any(|number| apart.contains(number));
-        let undone = match is_free {
-            true => undo_moves(others.files, std::slice::from_ref(one)).await,
-            false => Ok(()),
-        };
+        let undone = if is_free { undo_moves(others.files, std::slice::from_ref(one)).await } else { Ok(()) };
         if !is_free || undone.is_err() {
             apart.extend(&one.changes);
         }

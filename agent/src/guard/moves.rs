@@ -90,7 +90,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 
 impl Looker<'_> {
     /// Where the data of a mount shall be: the host path, the name for people, and the volume.
-    async fn destination(
+    fn destination(
         &self,
         kind: &str,
         source: &str,
@@ -165,7 +165,7 @@ impl Looker<'_> {
                 },
             },
         };
-        let (to, volume) = match self.destination(kind, source, path).await {
+        let (to, volume) = match self.destination(kind, source, path) {
             Ok(found) => found,
             Err(why) => return Ok(Err(MoveProblem::Other(why))),
         };

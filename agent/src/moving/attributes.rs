@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::place::{kind_of, path_to};
 use super::{MoveError, io};
 
+/// Names and values.
+type Extended = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Owner, mode, times, and extended attributes: of these also access control lists and capabilities.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
@@ -22,7 +25,7 @@ pub struct Attributes {
     /// Seconds and nanoseconds.
     accessed: (i64, i64),
     modified: (i64, i64),
-    extended: Vec<(Vec<u8>, Vec<u8>)>,
+    extended: Extended,
 }
 
 impl Attributes {
@@ -86,7 +89,7 @@ impl Attributes {
 }
 
 /// All extended attributes by name, sorted. None where the file system knows none.
-fn extended(path: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+fn extended(path: &[u8]) -> Result<Extended, Errno> {
     let mut list = vec![0_u8; 64 * 1024];
     let length = match llistxattr(path, list.as_mut_slice()) {
         Err(Errno::NOTSUP) => return Ok(Vec::new()),

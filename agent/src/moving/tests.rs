@@ -166,6 +166,8 @@ fn a_volume_keeps_an_empty_directory() {
     }
 }
 
+type Make = fn() -> Places;
+
 /// Every kind of move is stopped at every event, undone, and undone again; the undoing is stopped at every event, too.
 #[test]
 fn stopped_anywhere_it_can_be_undone() {
@@ -183,7 +185,6 @@ fn stopped_anywhere_it_can_be_undone() {
             Ok(())
         }
     };
-    type Make = fn() -> Places;
     let with_empty = || {
         let places = Places::filled(true);
         std::fs::create_dir(&places.to).expect("a folder");

@@ -1,0 +1,234 @@
+//! The agent is killed (SIGKILL) at every step of an apply that moves data, and no byte is lost.
+//!
+//! At the engine's calls a proxy says when; within the move the agent's own progress does. After it is started again,
+//! without anybody asking for anything: one container of the module runs, on the whole data in one of the two places, and the
+//! other place holds none.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use plumbline::proto::v1::apply_response::Event;
+use plumbline::proto::v1::{ModuleSpec, Phase};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::proxy::Moment;
+use crate::served::Served;
+use crate::site::docker;
+use crate::tree::{Manifest, make, manifest};
+
+const RECOVERY: Duration = Duration::from_secs(60);
+
+/// More mutating calls than such an apply makes.
+const MANY: usize = 30;
+
+struct Moves {
+    host: Served,
+    places: [PathBuf; 2],
+    /// In which of the two the data is.
+    at: usize,
+    data: Manifest,
+    edits: usize,
+    runs: usize,
+    steps: BTreeMap<String, usize>,
+    _disk: tempfile::TempDir,
+}
+
+impl Moves {
+    /// The two places are on two file systems, or on one.
+    async fn new(test: &str, files: usize, across: bool) -> Self {
+        let host = Served::killable(test).await;
+        let here = PathBuf::from(host.site.host_folder("here"));
+        let disk = if across { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir_in(&here) };
+        let disk = disk.expect("a folder");
+        let places = [here.join("data"), disk.path().join("data")];
+        std::fs::create_dir(&places[0]).expect("a folder");
+        make(&places[0], files);
+        let data = manifest(&places[0]);
+        let mut moves =
+            Self { host, places, at: 0, data, edits: 0, runs: 0, steps: BTreeMap::new(), _disk: disk };
+        let spec = moves.spec(0);
+        moves.host.apply(&spec, false).await;
+        moves.edits = 1;
+        moves
+    }
+
+    /// The data shall be at this place, wherever it is.
+    fn spec(&self, to: usize) -> ModuleSpec {
+        let (from, to) = (self.places[1 - to].display().to_string(), self.places[to].display().to_string());
+        self.host.site.holding(&json!({
+            "restart": "always", "stop_grace_period": "1s", "labels": { "edit": self.edits.to_string() },
+            "mounts": [{ "type": "bind", "source": to, "target": "/data", "moved_from": from }]
+        }))
+    }
+
+    /// Applies a move to the other place until `stop` says so of an event, or the engine's proxy stops it, and kills the
+    /// agent then. False: it ended before.
+    async fn kill_when(&mut self, stop: impl Fn(&Event) -> bool) -> bool {
+        self.edits += 1;
+        let spec = self.spec(1 - self.at);
+        let request = self.host.request(&self.edits.to_string(), &spec, true);
+        let mut client = self.host.client();
+        let watch = async {
+            let mut stream = client.apply(tokio_stream::once(request)).await.expect("a stream").into_inner();
+            while let Ok(Some(event)) = stream.message().await {
+                let event = event.event.expect("an event");
+                if stop(&event) {
+                    return Some(match &event {
+                        Event::Progress(progress) => progress.phase().as_str_name().to_owned(),
+                        _ => "end".to_owned(),
+                    });
+                }
+            }
+            None
+        };
+        let step = tokio::select! {
+            call = self.host.engine.stalled() => Some(call.split('/').next_back().unwrap_or_default().to_owned()),
+            stopped = watch => stopped,
+        };
+        let Some(step) = step else {
+            self.host.engine.answer_again();
+            return false;
+        };
+        *self.steps.entry(step).or_default() += 1;
+        self.runs += 1;
+        self.host.kill();
+        true
+    }
+
+    async fn recovers(&mut self) {
+        self.host.engine.answer_again();
+        self.host.start_again().await;
+        let until = Instant::now() + RECOVERY;
+        loop {
+            match self.look().await {
+                Ok(at) => {
+                    self.at = at;
+                    break;
+                }
+                Err(found) => assert!(Instant::now() < until, "after {:?}: {found}", self.steps),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        // What is there can be worked with: nothing is left to be done.
+        for place in &self.places {
+            for kept in beside(place) {
+                assert!(kept.1.contains(".plumbline-moved-"), "nothing else is left: {}", kept.1);
+                assert!(manifest(&kept.0) == self.data, "the original is whole");
+                std::fs::remove_dir_all(kept.0).expect("removed");
+            }
+        }
+    }
+
+    /// Where the data is, if all is well.
+    async fn look(&self) -> Result<usize, String> {
+        let journal = std::fs::read_dir(self.host.data().join("journal")).expect("it is there").count();
+        let (containers, name) = (self.host.site.containers(), self.host.container());
+        if journal > 0 || containers != [name.clone()] {
+            return Err(format!("{containers:?}, journals: {journal}"));
+        }
+        let shown = self.host.site.inspect("c").await;
+        if shown["State"]["Running"] != true {
+            return Err("it does not run".to_owned());
+        }
+        let source = shown["Mounts"][0]["Source"].as_str().unwrap_or_default();
+        let at = self.places.iter().position(|place| place == Path::new(source)).expect("one of the two");
+        if self.places[1 - at].exists() {
+            return Err(format!("{} is there, too", self.places[1 - at].display()));
+        }
+        let seen = docker(&["exec", &name, "sh", "-c", "ls -a /data | wc -l"]);
+        let top = self.data.keys().filter(|path| !path.is_empty() && !path.contains(&b'/')).count();
+        // A name with a line break counts twice.
+        if seen != (top + 3).to_string() {
+            return Err(format!("the container sees {seen} of {top} names"));
+        }
+        if manifest(&self.places[at]) != self.data {
+            return Err("the data is not what it was".to_owned());
+        }
+        Ok(at)
+    }
+
+    fn report(&self, test: &str) {
+        let report = json!({
+            "what": "Moved", "killed": test, "rounds": 1, "runs": self.runs, "steps": self.steps, "violations": 0,
+        });
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/kill");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join(format!("{test}.json")), format!("{report:#}\n")).expect("written");
+    }
+}
+
+/// What else is in the directory of a place.
+fn beside(place: &Path) -> Vec<(PathBuf, String)> {
+    let listed = std::fs::read_dir(place.parent().expect("a parent")).expect("listed");
+    let entries = listed.map(|entry| entry.expect("listed").path()).filter(|path| path != place);
+    entries
+        .map(|path| (path.clone(), path.file_name().expect("a name").to_string_lossy().into_owned()))
+        .filter(|(_, name)| name.contains("plumbline"))
+        .collect()
+}
+
+/// Before and after every mutating call, by renames and by copies.
+async fn at_every_call(test: &str, across: bool) {
+    let mut moves = Moves::new(test, 300, across).await;
+    for moment in [Moment::Before, Moment::After] {
+        for calls in 0..MANY {
+            moves.host.engine.stall_after(calls, moment);
+            if !moves.kill_when(|_| false).await {
+                assert!(calls > 4, "such an apply has more calls than {calls}");
+                moves.at = moves.look().await.expect("all is well");
+                break;
+            }
+            // Once more while it recovers, at another call each time.
+            moves.host.engine.stall_after(calls % 3, moment);
+            moves.host.start_again().await;
+            tokio::select! {
+                _ = moves.host.engine.stalled() => {}
+                () = tokio::time::sleep(Duration::from_secs(3)) => {}
+            }
+            moves.host.kill();
+            moves.recovers().await;
+        }
+    }
+    moves.report(test);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_every_call_of_a_rename() {
+    at_every_call("moverenamed", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_every_call_of_a_copy() {
+    at_every_call("movecopied", true).await;
+}
+
+/// While 10,000 files are copied and compared: at the beginning, at pieces in between, and when all is in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_within_a_copy_of_many_files() {
+    let mut moves = Moves::new("movemany", 10_000, true).await;
+    for share in [0_u64, 10, 30, 49, 51, 70, 90, 99] {
+        let killed = moves
+            .kill_when(|event| match event {
+                Event::Progress(progress) if progress.phase() == Phase::Moving => {
+                    progress.done_bytes * 100 >= progress.total_bytes * share
+                }
+                _ => false,
+            })
+            .await;
+        assert!(killed, "it says how far it is at {share} of 100");
+        moves.recovers().await;
+    }
+    let killed = moves
+        .kill_when(|event| matches!(event, Event::Progress(progress) if progress.phase() == Phase::Moved))
+        .await;
+    assert!(killed);
+    moves.recovers().await;
+    // Undisturbed it arrives.
+    let before = moves.at;
+    assert!(!moves.kill_when(|_| false).await);
+    moves.at = moves.look().await.expect("all is well");
+    assert_ne!(moves.at, before);
+    moves.report("movemany");
+}
