@@ -18,6 +18,7 @@
 //! * [`engine`]: the engine, in a handle that only looks and one that acts.
 //! * [`state`]: what the agent remembers.
 //! * [`secrets`]: keeps the module's secret values out of every text.
+//! * [`settings`]: how it works, whatever is asked of it.
 //! * [`serve`], [`server`]: gRPC over mutual TLS, and the agent as a process.
 //!
 //! Always true: a plan has no handle that could mutate; a refused module has had no mutating call; after every
@@ -37,5 +38,6 @@ pub mod secrets;
 pub mod serve;
 pub mod server;
 pub mod service;
+pub mod settings;
 pub mod state;
 pub mod take;

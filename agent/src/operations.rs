@@ -17,12 +17,14 @@ use prost::Message as _;
 use tokio::sync::{OnceCell, OwnedMutexGuard, watch};
 use tokio_stream::Stream;
 
-use crate::apply::{Applied, ApplyError, Report, apply, cut_off, discard_kept, recover, recover_by_labels};
+use crate::apply::{
+    Applied, ApplyError, Report, apply, cut_off, discard_kept, presentable, recover, recover_by_labels,
+};
 use crate::claim::Claim;
 use crate::engine::Engine;
-use crate::guard::HostFiles;
 use crate::removal;
 use crate::secrets::Secrets;
+use crate::settings::Settings;
 use crate::state::State;
 
 /// How many ended operations are remembered for callers that ask again.
@@ -41,7 +43,7 @@ pub struct Operations {
     engine: Engine,
     state: Arc<State>,
     installation: String,
-    files: HostFiles,
+    settings: Settings,
     /// The engine is this agent's alone.
     claim: OnceCell<Claim>,
     inner: Mutex<Inner>,
@@ -88,11 +90,11 @@ pub type Events = Pin<Box<dyn Stream<Item = ApplyResponse> + Send>>;
 pub struct IdTaken(String);
 
 impl Operations {
-    /// For one engine, on the host whose files these are.
-    pub fn new(engine: Engine, state: Arc<State>, installation: &str, files: HostFiles) -> Self {
+    /// For one engine.
+    pub fn new(engine: Engine, state: Arc<State>, installation: &str, settings: Settings) -> Self {
         let installation = installation.to_owned();
         let (inner, removals) = (Mutex::default(), watch::Sender::new(0));
-        Self { engine, state, installation, files, claim: OnceCell::new(), inner, removals }
+        Self { engine, state, installation, settings, claim: OnceCell::new(), inner, removals }
     }
 
     /// Claims the engine for this agent, if that has not been done. Nothing is changed there before.
@@ -170,7 +172,7 @@ impl Operations {
                 continue;
             }
             let _turn = self.turn(&module).await;
-            if let Err(error) = discard_kept(&self.files, &self.state, &module).await {
+            if let Err(error) = discard_kept(&self.settings.files, &self.state, &module).await {
                 tracing::warn!(module, %error, "the original of moved data cannot be deleted yet");
             }
         }
@@ -205,10 +207,12 @@ impl Operations {
     async fn try_to_recover(&self, module: &str) -> Result<(), ApplyError> {
         let (engine, state, installation) = (&self.engine, &self.state, self.installation.as_str());
         self.claim().await?;
-        if let Some(recovered) = recover(engine, state, &self.files, (installation, module), true).await? {
+        if let Some(recovered) =
+            recover(engine, state, &self.settings.files, (installation, module), true).await?
+        {
             tracing::info!(module, %recovered, "recovered");
         }
-        let back = recover_by_labels(engine, state, &self.files, (installation, module)).await?;
+        let back = recover_by_labels(engine, state, &self.settings.files, (installation, module)).await?;
         if !back.is_empty() {
             tracing::info!(module, containers = back.join(", "), "recovered by labels");
         }
@@ -223,14 +227,15 @@ impl Operations {
         // In a task of its own, so that a fault in it still ends the operation for those who watch.
         let this = self.clone();
         let work = tokio::spawn(async move {
-            let Self { engine, state, installation, files, .. } = &*this;
+            let Self { engine, state, installation, settings, .. } = &*this;
             let applied = match this.claim().await {
-                Ok(()) => apply(engine, state, installation, files, &request, &reporter).await,
+                Ok(()) => apply(engine, state, installation, settings, &request, &reporter).await,
                 Err(error) => Applied { result: None, error: Some(error) },
             };
             let reached = applied.result.map(|mut result| {
                 for object in &mut result.objects {
                     object.detail = secrets.mask(&object.detail);
+                    object.failure = object.failure.take().map(|failure| presentable(failure, &secrets));
                 }
                 result
             });

@@ -23,7 +23,7 @@ impl std::fmt::Debug for Secrets {
 
 impl Secrets {
     /// Every value of a leaf that the catalogue calls secret. A value that is a list of `key=value` (mount options) gives
-    /// its parts, too: engines rewrite some of them.
+    /// its parts, too: engines rewrite some of them. So does a value of several lines: they are printed apart.
     pub fn of(spec: &ModuleSpec) -> Self {
         let mut values = Vec::new();
         collect(&spec.transcode_to_dynamic(), &mut values);
@@ -31,6 +31,8 @@ impl Secrets {
             .iter()
             .flat_map(|value| value.split(',').filter_map(|part| part.split_once('=')))
             .map(|(_, part)| part.to_owned())
+            // Of a key or certificate, a container's last lines may be only a part.
+            .chain(values.iter().filter(|value| value.contains('\n')).flat_map(|value| lines(value)))
             .collect();
         values.extend(parts);
         values.retain(|value| value.len() >= SHORTEST);
@@ -46,6 +48,10 @@ impl Secrets {
             if text.contains(value.as_str()) { text.replace(value.as_str(), MASK) } else { text }
         })
     }
+}
+
+fn lines(value: &str) -> Vec<String> {
+    value.lines().map(|line| line.trim().to_owned()).collect()
 }
 
 fn collect(message: &DynamicMessage, values: &mut Vec<String>) {

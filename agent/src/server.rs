@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::guard::HostFiles;
 use crate::serve::{MESSAGE_LIMIT, ServeError, allow, listen, serve};
 use crate::service::Agent;
+use crate::settings::{MonitorOption, Settings};
 use crate::state::{State, StateError};
 
 /// Options of `plumb-agent` and `plumb agent`.
@@ -29,6 +30,9 @@ pub struct AgentOptions {
     /// /:/host:ro --cap-add SYS_PTRACE`): the data guard looks there for what stands behind mounts.
     #[arg(long, default_value = "/", env = "PLUMBLINE_HOST_ROOT", value_name = "PATH")]
     pub host_root: PathBuf,
+    /// How long started containers are watched.
+    #[command(flatten)]
+    pub monitor: MonitorOption,
     /// Where the agent keeps what it knows. One agent for each directory.
     #[arg(long, default_value = "/var/lib/plumbline-agent", env = "PLUMBLINE_AGENT_DATA")]
     pub data_dir: PathBuf,
@@ -74,15 +78,15 @@ pub enum AgentError {
 pub async fn run(options: &AgentOptions, shutdown: impl Future<Output = ()>) -> Result<(), AgentError> {
     let identity = Identity::load(&options.ca, &options.cert, &options.key)?;
     let listener = listen(&options.listen).await?;
-    let files = HostFiles::below(&options.host_root);
-    serve_agent(listener, &options.engine, files, &options.data_dir, &identity, shutdown).await
+    let settings = Settings { files: HostFiles::below(&options.host_root), monitor: options.monitor.monitor };
+    serve_agent(listener, &options.engine, settings, &options.data_dir, &identity, shutdown).await
 }
 
 /// Runs an agent on a listener that is bound already.
 pub async fn serve_agent(
     listener: TcpListener,
     engine_socket: &Path,
-    files: HostFiles,
+    settings: Settings,
     data_dir: &Path,
     identity: &Identity,
     shutdown: impl Future<Output = ()>,
@@ -98,7 +102,7 @@ pub async fn serve_agent(
         // It may come later; every call says so until then.
         Err(error) => tracing::warn!(%error, "the engine does not answer yet"),
     }
-    let agent = Agent::new(engine, state, identity.installation(), files, &peer.name);
+    let agent = Agent::new(engine, state, identity.installation(), settings, &peer.name);
     let operations = agent.operations();
     // Where the engine does not answer yet, it is claimed before the first change.
     if let Err(taken @ ApplyError::EngineTaken { .. }) = operations.claim().await {

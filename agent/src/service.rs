@@ -17,9 +17,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::apply::{self, ApplyError, Host, observe_container, owner};
 use crate::engine::Engine;
-use crate::guard::HostFiles;
 use crate::operations::Operations;
 use crate::secrets::Secrets;
+use crate::settings::Settings;
 use crate::state::State;
 use crate::take::{EngineDefaults, declaration, module_name};
 
@@ -33,16 +33,22 @@ pub struct Agent {
     state: Arc<State>,
     operations: Arc<Operations>,
     installation: String,
-    files: HostFiles,
+    settings: Settings,
     name: String,
 }
 
 impl Agent {
-    /// An agent for one engine, on the host whose files these are. `installation` and `name` are those of its certificate.
-    pub fn new(engine: Engine, state: Arc<State>, installation: &str, files: HostFiles, name: &str) -> Self {
-        let operations = Operations::new(engine.clone(), state.clone(), installation, files.clone());
+    /// An agent for one engine. `installation` and `name` are those of its certificate.
+    pub fn new(
+        engine: Engine,
+        state: Arc<State>,
+        installation: &str,
+        settings: Settings,
+        name: &str,
+    ) -> Self {
+        let operations = Operations::new(engine.clone(), state.clone(), installation, settings.clone());
         let (installation, name) = (installation.to_owned(), name.to_owned());
-        Self { engine, state, operations: Arc::new(operations), installation, files, name }
+        Self { engine, state, operations: Arc::new(operations), installation, settings, name }
     }
 
     /// What is being applied; it outlives every call.
@@ -134,8 +140,9 @@ impl AgentService for Agent {
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
-        let Self { engine, state, installation, files, .. } = self;
-        let plan = apply::plan(engine.reader(), state, installation, files, request.get_ref()).await;
+        let Self { engine, state, installation, settings, .. } = self;
+        let plan =
+            apply::plan(engine.reader(), state, installation, &settings.files, request.get_ref()).await;
         plan.map(Response::new).map_err(|error| {
             error.to_status(&request.get_ref().spec.as_ref().map(Secrets::of).unwrap_or_default())
         })

@@ -61,6 +61,12 @@ pub fn read(source: &Source<'_>) -> Result<Vec<ModuleSpec>, ManifestError> {
     problems.into_result(source.name, specs)
 }
 
+/// Reads a time as a manifest writes it: `10s`, `1m30s`, `500ms`. The error says what was expected.
+pub fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let nanos = units::duration(text).map_err(|problem| problem.remedy)?;
+    u64::try_from(nanos).map(std::time::Duration::from_nanos).map_err(|_| "it is out of range".to_owned())
+}
+
 /// Writes a spec as a manifest that [`read`] reads as exactly the same spec.
 ///
 /// A spec that is not valid is not written: nobody could read it.

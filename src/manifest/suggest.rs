@@ -53,7 +53,7 @@ const WITHOUT_FIELD: &[(&str, &str)] = &[
     ("version", "take it out: the fields are those of this version of Plumbline"),
     ("env_file", "nothing is read from other files: write the variables under environment"),
     ("build", "Plumbline does not build images: name one under image"),
-    ("deploy", "write mem_limit, cpus and restart in the container itself"),
+    ("deploy", "write mem_limit, cpus, restart and update_config in the container itself"),
     ("configs", "mount the file with a bind mount under mounts"),
     ("secrets", "mount the file with a bind mount under mounts"),
     ("profiles", "make it a module of its own"),

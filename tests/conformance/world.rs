@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use plumbline::catalogue::ApiVersion;
 use plumbline::manifest::{ManifestError, Source, read};
@@ -12,12 +13,16 @@ use plumbline::proto::v1::{
 use plumbline_agent::apply::{self, Host, Report};
 use plumbline_agent::engine::Engine;
 use plumbline_agent::guard::HostFiles;
+use plumbline_agent::settings::Settings;
 use plumbline_agent::state::State;
 use serde_json::{Value as Json, json};
 
 use crate::checks;
 use crate::free::{free_ports, own_subnet};
 use crate::gaps::Gaps;
+
+/// How long a started container must stay up.
+const MONITOR: Duration = Duration::from_secs(1);
 
 /// How many checks have addresses of their own.
 pub(crate) const LANES: usize = 8;
@@ -230,9 +235,9 @@ impl World {
             accepted_data,
             ..ApplyRequest::default()
         };
-        let files = HostFiles::default();
+        let settings = Settings { monitor: MONITOR, ..Settings::default() };
         let applied =
-            apply::apply(&self.engine, &self.state, &self.installation, &files, &request, &Silent).await;
+            apply::apply(&self.engine, &self.state, &self.installation, &settings, &request, &Silent).await;
         match applied.error {
             Some(error) => Err(error.to_string()),
             None => Ok(applied.result.unwrap_or_default().objects),

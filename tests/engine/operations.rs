@@ -20,7 +20,7 @@ fn request(site: &Site, id: &str, spec: &plumbline::proto::v1::ModuleSpec) -> Ap
 }
 
 fn operations(site: &Site) -> Arc<Operations> {
-    Arc::new(Operations::new(site.engine.clone(), site.state.clone(), &site.installation, site.files.clone()))
+    Arc::new(Operations::new(site.engine.clone(), site.state.clone(), &site.installation, site.settings()))
 }
 
 #[tokio::test(flavor = "multi_thread")]

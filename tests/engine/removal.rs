@@ -325,7 +325,7 @@ async fn it_takes_its_turn_after_an_apply() {
         site.engine.clone(),
         site.state.clone(),
         &site.installation,
-        site.files.clone(),
+        site.settings(),
     ));
     let request = ApplyRequest {
         operation_id: site.name.clone(),

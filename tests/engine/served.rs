@@ -13,15 +13,15 @@ use plumbline::proto::v1::{
     ModuleSpec, ObserveRequest, ObserveResponse, PlanRequest, RecreatePolicy, Value,
 };
 use plumbline::tls::{Authority, Identity, IssuedPaths, Role, Timeouts, agent_host_name, connect};
-use plumbline_agent::guard::HostFiles;
 use plumbline_agent::server::serve_agent;
+use plumbline_agent::settings::Settings;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::Channel;
 
 use crate::proxy::Proxy;
-use crate::site::{Site, acceptances, changes, docker, object};
+use crate::site::{MONITOR, Site, acceptances, changes, docker, object};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -290,9 +290,8 @@ async fn start_here(folder: &Path, identity: Arc<Identity>) -> (Running, String)
     let (socket, data) = (folder.join("engine.sock"), folder.join("data"));
     let ended = tokio::spawn(async move {
         let asked = async { drop(asked.await) };
-        serve_agent(listener, &socket, HostFiles::default(), &data, &identity, asked)
-            .await
-            .expect("the agent serves");
+        let settings = Settings { monitor: MONITOR, ..Settings::default() };
+        serve_agent(listener, &socket, settings, &data, &identity, asked).await.expect("the agent serves");
     });
     (Running::Here(end, ended), address)
 }
@@ -308,7 +307,7 @@ fn options(folder: &Path, agent: &IssuedPaths) -> Vec<String> {
         ("--key", &agent.key),
     ];
     let options = paths.into_iter().flat_map(|(name, path)| [name.to_owned(), path.display().to_string()]);
-    ["--listen".to_owned(), "127.0.0.1:0".to_owned()].into_iter().chain(options).collect()
+    ["--listen", "127.0.0.1:0", "--monitor", "1s"].map(str::to_owned).into_iter().chain(options).collect()
 }
 
 /// The host's own libraries take the place of the image's, for the agent is linked to them.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plumbline::guard::verdict_named;
 use plumbline::manifest::{Source, read};
@@ -13,8 +14,12 @@ use plumbline::proto::v1::{
 use plumbline_agent::apply::{self, Applied, ApplyError, Report};
 use plumbline_agent::engine::Engine;
 use plumbline_agent::guard::HostFiles;
+use plumbline_agent::settings::Settings;
 use plumbline_agent::state::State;
 use serde_json::{Value as Json, json};
+
+/// How long a started container must stay up. Tests that do not say so are not about that.
+pub(crate) const MONITOR: Duration = Duration::from_secs(1);
 
 /// The engine that tests use: `PLUMBLINE_ENGINE` (a Unix socket), else the host's.
 pub(crate) fn socket() -> String {
@@ -65,6 +70,11 @@ impl Site {
         Self { engine, state, files: HostFiles::default(), installation, name, socket, folder }
     }
 
+    /// What the agent's options would say.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { files: self.files.clone(), monitor: MONITOR }
+    }
+
     /// A folder of the host, made for this test.
     pub(crate) fn host_folder(&self, name: &str) -> String {
         let path = self.folder.path().join(name);
@@ -91,8 +101,8 @@ impl Site {
     }
 
     pub(crate) async fn apply_request(&self, request: &ApplyRequest) -> Applied {
-        let Self { engine, state, installation, files, .. } = self;
-        apply::apply(engine, state, installation, files, request, &Silent).await
+        let Self { engine, state, installation, .. } = self;
+        apply::apply(engine, state, installation, &self.settings(), request, &Silent).await
     }
 
     /// Applies with permission to recreate and to put containers on these mounts (`/data=empty`), expecting a result.

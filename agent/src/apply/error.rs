@@ -2,10 +2,12 @@
 
 use plumbline::engine_form::FormError;
 use plumbline::order::Circle;
+use plumbline::proto::v1::ContainerFailure;
 use plumbline::update_lock::UpdateLock;
 use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+use super::NotUp;
 use crate::engine::EngineError;
 use crate::moving::MoveError;
 use crate::secrets::Secrets;
@@ -144,7 +146,7 @@ pub enum ApplyError {
         /// The names of what was changed.
         done: Vec<String>,
     },
-    /// A started container did not stay up.
+    /// A container that is known to work did not run when it was started again.
     #[error("it did not stay up (exit code {exit_code}{}); {}", .error.as_ref().map(|error| format!(", {error}")).unwrap_or_default(), last_words(.lines))]
     NotUp {
         /// Of the process.
@@ -153,6 +155,17 @@ pub enum ApplyError {
         error: Option<String>,
         /// What the container wrote.
         lines: String,
+    },
+    /// A started container did not come through its window.
+    #[error("{0}")]
+    Window(NotUp),
+    /// It is about a container of which more is known.
+    #[error("{source}")]
+    OfContainer {
+        /// What failed.
+        source: Box<ApplyError>,
+        /// How the container ended.
+        failure: Box<ContainerFailure>,
     },
     /// The engine said yes to a change in place, and inspect does not show it.
     #[error(
@@ -195,10 +208,13 @@ impl ApplyError {
             | Self::DataChanged { .. }
             | Self::Move(_)
             | Self::NotUp { .. }
+            | Self::Window(_)
             | Self::NotInPlace(_)
             | Self::NotDone(_) => Code::FailedPrecondition,
             Self::Engine(EngineError::Malformed { .. }) | Self::Form(_) | Self::State(_) => Code::Internal,
-            Self::Step { source, .. } | Self::Partly { source, .. } => source.code(),
+            Self::Step { source, .. } | Self::Partly { source, .. } | Self::OfContainer { source, .. } => {
+                source.code()
+            }
         }
     }
 
@@ -226,6 +242,15 @@ impl ApplyError {
             Self::Step { rolled_back, .. } => *rolled_back,
             Self::Partly { .. } | Self::NotInPlace(_) | Self::NotDone(_) => false,
             _ => true,
+        }
+    }
+
+    /// How the container ended that did not come up, if that is why it failed.
+    pub fn failure(&self) -> Option<&ContainerFailure> {
+        match self {
+            Self::OfContainer { failure, .. } => Some(failure),
+            Self::Step { source, .. } | Self::Partly { source, .. } => source.failure(),
+            _ => None,
         }
     }
 
@@ -270,8 +295,11 @@ impl ApplyError {
             Self::EngineTaken { .. } => "ENGINE_TAKEN",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
             Self::OtherInstallation { .. } => "OTHER_INSTALLATION",
-            Self::Step { source, .. } | Self::Partly { source, .. } => source.reason(),
+            Self::Step { source, .. } | Self::Partly { source, .. } | Self::OfContainer { source, .. } => {
+                source.reason()
+            }
             Self::NotUp { .. } => "DID_NOT_STAY_UP",
+            Self::Window(not_up) => not_up.reason(),
             Self::NotInPlace(_) | Self::NotDone(_) => "NOT_READ_BACK",
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use plumbline::guard::Place;
 use plumbline::plan::Decision;
@@ -23,6 +24,8 @@ pub(super) struct Executor<'a> {
     pub(super) state: &'a State,
     pub(super) host: &'a Host,
     pub(super) module: &'a str,
+    /// How long a started container must stay up where its declaration does not say.
+    pub(super) monitor: Duration,
     pub(super) report: &'a dyn Report,
     /// Where data was moved to in this apply, and what is there since.
     pub(super) arrived: Mutex<BTreeMap<String, Place>>,
@@ -213,6 +216,7 @@ fn halted(
         let action = decisions[index].0.action;
         if index + 1 == begun {
             object.detail = error.to_string();
+            object.failure = error.failure().cloned();
         } else if back.contains(&index) && action != Action::Removed {
             let what = match action {
                 _ if decisions[index].0.facts.kind == ObjectKind::Network => {

@@ -196,10 +196,11 @@ impl Executor<'_> {
     /// Starts a new container, if behind its mounts still stands what the plan saw there.
     pub(super) async fn bring_up_guarded(
         &self,
+        name: &str,
         id: &str,
         object: &ContainerObject,
     ) -> Result<(), ApplyError> {
         self.guard_again(object).await?;
-        self.bring_up(id).await
+        self.bring_up(name, id, object).await
     }
 }

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plumbline::guard::Place;
-use plumbline::proto::v1::Phase;
-use serde_json::json;
+use plumbline::proto::v1::{Phase, UpdateConfig};
+use serde_json::Value as Json;
+use tokio::time::Instant;
 
 use super::execute::{Executor, step};
+use super::failure::of_container;
+use super::health::{First, Sight, Window};
 use super::undo::{Begun, unmake};
 use super::{ApplyError, ContainerObject};
 use crate::container::{Body, LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, create_body};
 use crate::journal::{Entry, Record, Step};
 
-/// How long a started container must stay up before it counts as started.
-const SETTLE: Duration = Duration::from_secs(1);
-const POLL: Duration = Duration::from_millis(100);
+/// How long a started container is left alone between two looks: at first, and at most.
+const POLL: Duration = Duration::from_millis(50);
+const LONGEST_POLL: Duration = Duration::from_secs(1);
 
 impl Executor<'_> {
     /// A container where there was none. After a failure `begun` says what there is to be undone.
@@ -34,11 +37,11 @@ impl Executor<'_> {
         note(Record::Made { change, id: id.clone() })?;
         self.report.progress(Phase::Created, &name, "");
         note(Record::Step { change, step: Step::Start })?;
-        self.bring_up_guarded(&id, object).await.map_err(|error| ("start", error))?;
-        self.report.progress(Phase::Started, &name, "");
+        self.bring_up_guarded(&name, &id, object).await.map_err(|error| ("start", error))?;
         Ok(id)
     }
 
+    /// Starts a container that is down, or again one that lives in what was started. There is no other to put back.
     pub(super) async fn start(&self, name: &str, object: &ContainerObject) -> Result<(), ApplyError> {
         let Some(observed) = &object.observed else { return Ok(()) };
         if observed.paused {
@@ -47,9 +50,13 @@ impl Executor<'_> {
             // The namespace that it lived in is gone, or goes with this apply.
             step(name, "stop", self.engine.stop(&observed.id, observed.stop_grace()).await)?;
         }
-        step(name, "start", self.bring_up(&observed.id).await)?;
-        self.report.progress(Phase::Started, name, "");
-        Ok(())
+        self.bring_up(name, &observed.id, object).await.map_err(|source| ApplyError::Step {
+            object: name.to_owned(),
+            step: "start",
+            source: Box::new(source),
+            left: "it is the container that was there before, and is left as it is now".to_owned(),
+            rolled_back: false,
+        })
     }
 
     pub(super) fn body(
@@ -108,27 +115,51 @@ impl Executor<'_> {
         }
     }
 
-    /// Starts a container and watches that it stays up. One that ends well by itself counts as up.
-    pub(super) async fn bring_up(&self, id: &str) -> Result<(), ApplyError> {
-        self.engine.start(id).await?;
-        let until = tokio::time::Instant::now() + SETTLE;
+    /// Starts a container and watches it until it came through its window, or did not. One that ends well by itself counts as
+    /// up.
+    pub(super) async fn bring_up(
+        &self,
+        name: &str,
+        id: &str,
+        object: &ContainerObject,
+    ) -> Result<(), ApplyError> {
+        let look = async || self.engine.container(id).await;
+        if let Err(error) = self.engine.start(id).await {
+            let sight = Sight::of(look().await.ok().flatten().as_ref());
+            return Err(of_container(self.engine, id, sight, error.into()).await);
+        }
+        let began = Instant::now();
+        let inspect = look().await?;
+        let check = inspect.as_ref().map(|inspect| &inspect["Config"]["Healthcheck"]);
+        let window = Window::of(check.unwrap_or(&Json::Null), &update_config(object), self.monitor);
+        self.report.progress(Phase::Started, name, &window.to_string());
+        let mut sight = Sight::of(inspect.as_ref());
+        let first = First::of(&sight, object.observed.as_ref().map(|observed| observed.started_at.as_str()));
         loop {
-            let inspect = self.engine.container(id).await?.unwrap_or_default();
-            let state = &inspect["State"];
-            let restarted = inspect["RestartCount"].as_i64().unwrap_or_default() > 0
-                || state["Restarting"] == json!(true);
-            let exit_code = state["ExitCode"].as_i64().unwrap_or_default();
-            let ended = state["Running"] != json!(true);
-            let failed = exit_code != 0 && (restarted || ended);
-            if failed || state["Dead"] == json!(true) {
-                let error = state["Error"].as_str().filter(|error| !error.is_empty()).map(str::to_owned);
-                let lines = self.engine.last_lines(id, 10).await.unwrap_or_default();
-                return Err(ApplyError::NotUp { exit_code, error, lines });
+            match sight.judge(window, &first, began.elapsed()) {
+                Some(Ok(came)) => {
+                    self.report.progress(Phase::Healthy, name, &came);
+                    return Ok(());
+                }
+                Some(Err(not_up)) => {
+                    return Err(of_container(self.engine, id, sight, ApplyError::Window(not_up)).await);
+                }
+                None => {}
             }
-            if ended || tokio::time::Instant::now() >= until {
-                return Ok(());
+            // A container that is watched for minutes need not be asked ten times a second.
+            tokio::time::sleep(POLL.max(began.elapsed() / 50).min(LONGEST_POLL)).await;
+            let next = Sight::of(look().await?.as_ref());
+            if let Some(news) = next.news(&sight) {
+                self.report.progress(Phase::Started, name, &news);
             }
-            tokio::time::sleep(POLL).await;
+            sight = next;
         }
     }
+}
+
+/// What the declaration says of the window.
+fn update_config(object: &ContainerObject) -> UpdateConfig {
+    let declared = object.declared.get_field_by_name("update_config");
+    let declared = declared.as_ref().and_then(|value| value.as_message());
+    declared.and_then(|message| message.transcode_to().ok()).unwrap_or_default()
 }

@@ -13,8 +13,9 @@
 //!
 //! `neighbours` looks who else on the host would suffer, `left_behind` for networks and volumes that left the declaration.
 //!
-//! `execute` goes through the objects; `make` makes one container, `update` changes one in place, `recreate` replaces one,
-//! `network_change` a network with all that is on it.
+//! `execute` goes through the objects; `make` makes one container and watches it through its window (`health`; `failure`
+//! tells how it ended), `update` changes one in place, `recreate` replaces one, `network_change` a network with all that is
+//! on it.
 //! `transaction` journals each of these and keeps what they replaced until all stands; `undo` puts it back, for an apply
 //! that failed as for one that was cut off, which `recovery` ends. A call whose answer is lost may have been done: every step
 //! can be undone from the moment before it.
@@ -23,9 +24,11 @@ mod adopt;
 mod data_moves;
 mod error;
 mod execute;
+mod failure;
 mod find;
 mod gather;
 mod guarded;
+mod health;
 mod left_behind;
 mod make;
 mod neighbours;
@@ -46,9 +49,11 @@ mod update_lock;
 pub use adopt::{adopt, owner};
 pub(crate) use data_moves::discard_kept;
 pub use error::ApplyError;
+pub(crate) use failure::presentable;
 pub use find::{observe_container, owned};
 pub(crate) use gather::read_desired;
 pub use gather::{ContainerObject, Detail, Gathered, Host, gather};
+pub use health::NotUp;
 pub(crate) use neighbours::{dependants, every_container};
 pub use paths::NetworkKeys;
 pub use recovery::{Recovered, cut_off, recover, recover_by_labels};

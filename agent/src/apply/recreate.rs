@@ -1,7 +1,7 @@
 //! A new container in the place of the old one.
 //!
 //! create new under a spare name, read back, stop old (its restart policy first set to "no", so that an engine restart
-//! cannot start both), rename old aside, rename new in, start new, watch it. Each step is journalled, made, and looked at:
+//! cannot start both), rename old aside, rename new in, start new, watch it through its window. Each step is journalled, made, and looked at:
 //! the engine's word alone is none. What undoes them is [`super::undo`]; the old container is removed when the change is
 //! committed.
 
@@ -74,8 +74,7 @@ pub(super) async fn replace(
     look(executor, &new, what, |shown| shown["Name"] == json!(format!("/{name}"))).await?;
 
     announce(Step::Start)?;
-    executor.bring_up_guarded(&new, object).await.map_err(|error| ("start", error))?;
-    report.progress(Phase::Started, &name, "");
+    executor.bring_up_guarded(&name, &new, object).await.map_err(|error| ("start", error))?;
     Ok(new)
 }
 

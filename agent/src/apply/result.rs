@@ -38,6 +38,7 @@ fn object_result(decision: &Decision, hasher: &SecretHasher) -> ObjectResult {
         detail: decision.detail(),
         residue: Vec::new(),
         mounts: facts.mounts.clone(),
+        failure: None,
     }
 }
 

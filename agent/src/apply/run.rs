@@ -18,6 +18,7 @@ use super::recovery::recover;
 use super::{ApplyError, Detail, Host, gather, module_result};
 use crate::engine::{Engine, EngineReader};
 use crate::guard::HostFiles;
+use crate::settings::Settings;
 use crate::state::State;
 
 /// Hears what happens.
@@ -64,12 +65,12 @@ pub async fn apply(
     engine: &Engine,
     state: &State,
     installation: &str,
-    files: &HostFiles,
+    settings: &Settings,
     request: &ApplyRequest,
     report: &dyn Report,
 ) -> Applied {
     let mut result = None;
-    let error = run(engine, state, installation, files, request, report, &mut result).await.err();
+    let error = run(engine, state, installation, settings, request, report, &mut result).await.err();
     Applied { result, error }
 }
 
@@ -77,7 +78,7 @@ async fn run(
     engine: &Engine,
     state: &State,
     installation: &str,
-    files: &HostFiles,
+    settings: &Settings,
     request: &ApplyRequest,
     report: &dyn Report,
     reached: &mut Option<ModuleResult>,
@@ -89,6 +90,7 @@ async fn run(
     }
     let recreate = request.recreate() == RecreatePolicy::Allow;
     let allowed = Allowed::of(spec, recreate, &request.accepted_data)?;
+    let files = &settings.files;
     let host = Host { files: files.clone(), ..Host::ask(engine, installation).await? };
     if let Some(recovered) = recover(engine, state, files, (installation, spec.name()), false).await? {
         report.progress(Phase::Recovered, "", &recovered.to_string());
@@ -128,8 +130,8 @@ async fn run(
         *reached = Some(result);
         return Ok(());
     }
-    let executor =
-        Executor { engine, state, host: &host, module: spec.name(), report, arrived: Mutex::default() };
+    let (monitor, arrived) = (settings.monitor, Mutex::default());
+    let executor = Executor { engine, state, host: &host, module: spec.name(), monitor, report, arrived };
     let work: Vec<(Decision, Detail)> = decisions.into_iter().zip(details).collect();
     let mut done = executor.execute(&work, &mut result).await;
     // What this engine did not change in place is remembered now: the same decision makes it a recreation.

@@ -209,7 +209,7 @@ impl EngineReader {
         };
         let text: String = String::from_utf8_lossy(&without_frames(&bytes))
             .chars()
-            .filter(|character| *character == '\n' || !character.is_control())
+            .filter(|character| matches!(character, '\n' | '\t') || !character.is_control())
             .collect();
         Ok(text.trim().to_owned())
     }

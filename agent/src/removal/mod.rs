@@ -105,5 +105,6 @@ fn object_result(step: &Step) -> ObjectResult {
         detail: step.detail.clone(),
         residue: Vec::new(),
         mounts: Vec::new(),
+        failure: None,
     }
 }

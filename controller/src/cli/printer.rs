@@ -8,8 +8,8 @@ use plumbline::guard::word;
 use plumbline::proto::v1::apply_response::Event;
 use plumbline::proto::v1::value::Kind;
 use plumbline::proto::v1::{
-    Action, BuildAnnouncement, BuildRegistered, Cause, Change, Consequence, Failure, ModuleResult,
-    MountVerdict, NodeEvent, ObjectKind, ObjectResult, Outcome, Phase, Progress, RefusalReason,
+    Action, BuildAnnouncement, BuildRegistered, Cause, Change, Consequence, ContainerFailure, Failure,
+    ModuleResult, MountVerdict, NodeEvent, ObjectKind, ObjectResult, Outcome, Phase, Progress, RefusalReason,
     RemoveResponse, UpgradePolicy, Value,
 };
 use prost_reflect::ReflectMessage;
@@ -143,6 +143,7 @@ impl Printer {
             Phase::Updated => "changed in place",
             Phase::Stopped => "stopped",
             Phase::Started => "started",
+            Phase::Healthy => "came up",
             Phase::Verified => "verified",
             Phase::Removed => "removed",
             Phase::RolledBack => "rolled back",
@@ -155,6 +156,13 @@ impl Printer {
 
     pub(super) fn failure(self, at: &str, failure: &Failure) {
         self.text(&format!("{at}: FAILED: {}", failure.message));
+        for object in failure.reached.iter().flat_map(|reached| &reached.objects) {
+            if let Some(failure) = &object.failure {
+                for line in failure_lines(&object.engine_name, failure) {
+                    self.text(&line);
+                }
+            }
+        }
     }
 
     /// The diff and the outcome.
@@ -227,6 +235,24 @@ impl Printer {
             ));
         }
     }
+}
+
+/// What a container wrote that did not come up. How it ended stands in the message before.
+fn failure_lines(name: &str, failure: &ContainerFailure) -> Vec<String> {
+    let told = |title: String, lines: &[String]| {
+        let lines = lines.iter().flat_map(|text| text.lines()).map(|line| format!("    | {line}"));
+        std::iter::once(title).chain(lines).collect::<Vec<_>>()
+    };
+    let mut lines = if failure.last_lines.is_empty() {
+        vec![format!("  {name} wrote nothing")]
+    } else {
+        told(format!("  the last lines of {name}:"), &failure.last_lines)
+    };
+    if !failure.health_output.is_empty() {
+        let title = format!("  the last answers of its health check ({}):", failure.health);
+        lines.extend(told(title, &failure.health_output));
+    }
+    lines
 }
 
 fn noun(kind: ObjectKind) -> &'static str {

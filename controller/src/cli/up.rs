@@ -8,9 +8,9 @@ use plumbline::proto::v1::{
     ModuleServicePushRequest, ModuleServiceRemoveRequest, ModuleSpec, NodeServiceEnrolRequest, Reachability,
 };
 use plumbline::tls::{Authority, Identity, Role};
-use plumbline_agent::guard::HostFiles;
 use plumbline_agent::serve::listen;
 use plumbline_agent::server::{AgentError, asked_to_end, serve_agent};
+use plumbline_agent::settings::{MonitorOption, Settings};
 use tokio::sync::watch;
 
 use super::accept::AcceptOptions;
@@ -52,6 +52,8 @@ pub(super) struct Options {
     /// The engine's Unix socket.
     #[arg(long, default_value = "/var/run/docker.sock", env = "PLUMBLINE_ENGINE")]
     engine: PathBuf,
+    #[command(flatten)]
+    monitor: MonitorOption,
 }
 
 pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliError> {
@@ -83,8 +85,8 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         let (engine, data_dir, identity) =
             (options.engine.clone(), data_dir.join("agent"), identities.agent.clone());
         let stop = stopped(stop.clone());
-        let files = HostFiles::default();
-        async move { serve_agent(agent_listener, &engine, files, &data_dir, &identity, stop).await }
+        let settings = Settings { monitor: options.monitor.monitor, ..Settings::default() };
+        async move { serve_agent(agent_listener, &engine, settings, &data_dir, &identity, stop).await }
     });
     let controller = tokio::spawn({
         let (data_dir, identity) = (data_dir.join("controller"), identities.controller.clone());

@@ -128,6 +128,9 @@ fn keys_of_compose_and_slips_of_the_pen_are_answered_with_the_key_that_was_meant
     }
     refused("env_file: .env", &["nothing is read from other files"]);
     refused("build: .", &["does not build images"]);
+    refused("deploy: {update_config: {monitor: 10s}}", &["update_config in the container itself"]);
+    refused("update_config: {order: start-first}", &["it has monitor, healthy_deadline"]);
+    refused("update_config: {monitor: 10}", &["\"10\" is not a duration", "\"10s\""]);
     refused("zzzzzzzz: 1", &["unknown key \"zzzzzzzz\"", "`plumb fields`"]);
     refused("restart: {when: always}", &["it has name, maximum_retry_count"]);
     assert!(error("name: a\nservices: {}\n").contains("did you mean `containers`?"));

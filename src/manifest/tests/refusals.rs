@@ -255,6 +255,12 @@ fn names_and_texts() {
         ("healthcheck: {start_period: -1s}", "healthcheck.start_period", "shorter than 1ms"),
         ("healthcheck: {start_interval: 1us}", "healthcheck.start_interval", "shorter than 1ms"),
         ("healthcheck: {retries: -1}", "healthcheck.retries", "out of range"),
+        ("update_config: {monitor: 0s}", "update_config.monitor", "for 0s"),
+        ("update_config: {monitor: -5s}", "update_config.monitor", "shorter than 1ms"),
+        ("update_config: {monitor: 1us}", "update_config.monitor", "shorter than 1ms"),
+        ("update_config: {monitor: 24h1s}", "update_config.monitor", "longer than 24h"),
+        ("update_config: {healthy_deadline: 0s}", "update_config.healthy_deadline", "for 0s"),
+        ("update_config: {healthy_deadline: 24h1ms}", "update_config.healthy_deadline", "longer than 24h"),
     ]);
     for lines in [
         "environment: {\"A B\": \"=\", a.b-c: x}",
@@ -265,6 +271,7 @@ fn names_and_texts() {
         "logging: {driver: \"Registry.example:5000/some/driver:V1\"}",
         "extra_hosts: [\"a:host-gateway\"]",
         "healthcheck: {interval: 1ms, timeout: 0s}",
+        "update_config: {monitor: 24h, healthy_deadline: 1ms}",
     ] {
         web(lines);
     }

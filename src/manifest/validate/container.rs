@@ -8,7 +8,12 @@ use crate::catalogue::Path;
 use crate::manifest::node::quoted;
 use crate::manifest::scalar::NO_INTERPOLATION;
 use crate::manifest::short::is_name;
-use crate::proto::v1::{ContainerSpec, DeviceRequest, Endpoint, Healthcheck, Logging, RestartPolicy};
+use crate::proto::v1::{
+    ContainerSpec, DeviceRequest, Endpoint, Healthcheck, Logging, RestartPolicy, UpdateConfig,
+};
+
+/// An apply waits that long at most: who writes more means another unit.
+const LONGEST_WATCH: i64 = 24 * 60 * 60;
 
 pub(super) fn check(container: &ContainerSpec, path: &Path, findings: &mut Findings) {
     check_names(container, path, findings);
@@ -21,6 +26,9 @@ pub(super) fn check(container: &ContainerSpec, path: &Path, findings: &mut Findi
     check_device_requests(container, path, findings);
     if let Some(healthcheck) = &container.healthcheck {
         check_healthcheck(healthcheck, &path.field("healthcheck"), findings);
+    }
+    if let Some(update_config) = &container.update_config {
+        check_update_config(update_config, &path.field("update_config"), findings);
     }
     if let Some(logging) = &container.logging {
         check_logging(logging, &path.field("logging"), findings);
@@ -222,6 +230,22 @@ fn check_healthcheck(healthcheck: &Healthcheck, path: &Path, findings: &mut Find
                 message,
                 "begin with CMD, CMD-SHELL or NONE; a text alone is a line for the shell",
             );
+        }
+    }
+}
+
+/// What is negative, or shorter than a millisecond, is found with all other durations.
+fn check_update_config(config: &UpdateConfig, path: &Path, findings: &mut Findings) {
+    let UpdateConfig { monitor, healthy_deadline } = config;
+    for (field, duration) in [("monitor", monitor), ("healthy_deadline", healthy_deadline)] {
+        let Some(duration) = duration else { continue };
+        let path = path.field(field);
+        if duration.seconds == 0 && duration.nanos == 0 {
+            let remedy = "declare how long, as 10s, or take it out for the default";
+            findings.add(&path, "no container can be watched for 0s", remedy);
+        } else if duration.seconds > LONGEST_WATCH || duration.seconds == LONGEST_WATCH && duration.nanos > 0
+        {
+            findings.add(&path, "it is longer than 24h", "declare at most 24h: the apply lasts that long");
         }
     }
 }

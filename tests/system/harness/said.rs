@@ -37,6 +37,8 @@ pub(super) fn command() -> Command {
     for variable in VARIABLES {
         command.env_remove(variable);
     }
+    // Tests that do not say how long a started container is watched are not about that.
+    command.env("PLUMBLINE_MONITOR", "1s");
     command
 }
 
