@@ -16,6 +16,7 @@ mod free;
 mod guard;
 mod guard_kinds;
 mod half_way;
+mod health;
 mod image_changes;
 mod in_place;
 mod interrupted;

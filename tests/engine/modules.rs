@@ -140,7 +140,7 @@ async fn a_plan_makes_no_mutating_call_and_its_token_binds() {
         &site.engine,
         &site.state,
         &site.installation,
-        &site.files,
+        &site.settings(),
         &request,
         &crate::site::Silent,
     )

@@ -154,7 +154,8 @@ async fn a_plan_is_applied_with_the_images_that_it_saw() {
     };
     registry.asked();
     let applied =
-        apply::apply(&site.engine, &site.state, &site.installation, &site.files, &request, &Silent).await;
+        apply::apply(&site.engine, &site.state, &site.installation, &site.settings(), &request, &Silent)
+            .await;
     let result = applied.result.expect("a result");
     assert_eq!(object(&result, "c").action(), Action::Unchanged);
     assert!(object(&result, "c").detail.contains("as planned"), "{}", object(&result, "c").detail);

@@ -98,7 +98,8 @@ async fn h26_what_another_version_remembered_recreates_nothing() {
             recreate: RecreatePolicy::Allow.into(),
             ..ApplyRequest::default()
         };
-        let applied = apply(&site.engine, &state, &site.installation, &site.files, &request, &Silent).await;
+        let applied =
+            apply(&site.engine, &state, &site.installation, &site.settings(), &request, &Silent).await;
         let result = applied.result.unwrap_or_else(|| panic!("{version}: {:?}", applied.error));
         assert_eq!(result.action(), Action::Unchanged, "{version}");
         assert_eq!((site.identity("c").await, site.engine.mutations()), before, "{version}");

@@ -1,6 +1,8 @@
 //! Applies over a stream: whoever listens, and however long, the work is done once and to its end.
 
-use plumbline::proto::v1::Phase::{self, Accepted, Created, Planned, Removed, Started, Stopped, Verified};
+use plumbline::proto::v1::Phase::{
+    self, Accepted, Created, Healthy, Planned, Removed, Started, Stopped, Verified,
+};
 use plumbline::proto::v1::apply_response::Event;
 use serde_json::json;
 use tonic::Code;
@@ -51,7 +53,7 @@ async fn the_events_of_a_recreation_say_what_was_done_in_order() {
             _ => None,
         })
         .collect();
-    assert_eq!(phases, [Accepted, Planned, Created, Stopped, Started, Verified, Removed]);
+    assert_eq!(phases, [Accepted, Planned, Created, Stopped, Started, Healthy, Verified, Removed]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

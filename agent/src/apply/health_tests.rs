@@ -43,7 +43,7 @@ fn what_is_waited_for_comes_from_the_declaration_then_the_check_then_the_agent()
     assert!(matches!(Window::of(&endless, &declared(None, None), seconds_of(5)), Window::Healthy(_)));
 }
 
-fn look(state: Json, restarts: i64) -> Sight {
+fn look(state: &Json, restarts: i64) -> Sight {
     let mut inspect = json!({ "State": { "StartedAt": "10:00" }, "RestartCount": restarts });
     for (key, value) in state.as_object().into_iter().flatten() {
         inspect["State"][key] = value.clone();
@@ -82,7 +82,7 @@ fn each_look_says_whether_it_is_over() {
         (healthy, json!({ "ExitCode": 1 }), 0, 2, "it ended after 2 s with exit code 1"),
         (healthy, json!({ "ExitCode": 0 }), 0, 2, "it ended by itself with exit code 0"),
     ] {
-        let said = match look(state.clone(), restarts).judge(window, &first, seconds_of(after)) {
+        let said = match look(&state, restarts).judge(window, &first, seconds_of(after)) {
             None => "waits".to_owned(),
             Some(Ok(came)) => came,
             Some(Err(not_up)) => not_up.to_string(),
@@ -95,7 +95,7 @@ fn each_look_says_whether_it_is_over() {
 
 #[test]
 fn restarts_before_the_window_do_not_count() {
-    let unpaused = look(json!({ "Running": true }), 7);
+    let unpaused = look(&json!({ "Running": true }), 7);
     let first = First::of(&unpaused, Some("10:00"));
     assert_eq!(unpaused.judge(Window::Up(seconds_of(5)), &first, seconds_of(1)), None);
     // Started by us: whatever is counted is of this window.
@@ -111,7 +111,7 @@ fn what_is_known_is_kept_for_whoever_asks() {
     let probe = |output: &str| json!({ "ExitCode": 1, "Output": output });
     let health = json!({ "Status": "unhealthy", "FailingStreak": 3,
         "Log": [probe("a"), probe("b\u{1b}\n"), probe(""), probe("c"), probe("d")] });
-    let unhealthy = look(json!({ "Running": true, "Health": health }), 0);
+    let unhealthy = look(&json!({ "Running": true, "Health": health }), 0);
     assert_eq!(
         unhealthy.news(&Sight::default()).as_deref(),
         Some("its health check failed 3 times in a row")
@@ -120,7 +120,7 @@ fn what_is_known_is_kept_for_whoever_asks() {
     let failure = unhealthy.failure();
     assert_eq!((failure.exit_code, failure.health.as_str()), (None, "unhealthy"), "it runs");
     assert_eq!(failure.health_output, ["b", "c", "d"]);
-    let failure = look(json!({ "ExitCode": 137, "OOMKilled": true, "Error": "e" }), 0).failure();
+    let failure = look(&json!({ "ExitCode": 137, "OOMKilled": true, "Error": "e" }), 0).failure();
     assert_eq!((failure.exit_code, failure.oom_killed), (Some(137), true));
     assert_eq!((failure.health.as_str(), failure.error.as_str()), ("none", "e"));
 }
