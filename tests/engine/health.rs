@@ -56,8 +56,7 @@ impl Old {
         assert_eq!(now["HostConfig"]["RestartPolicy"], self.before["HostConfig"]["RestartPolicy"]);
         assert_eq!(self.host.site.containers(), [self.host.container()], "nothing is left of the new one");
         // It listens a moment after it was started.
-        let ask =
-            ["exec", &self.host.container(), "wget", "-q", "-T", "2", "-O", "-", "http://127.0.0.1:8080/"];
+        let ask = ["exec", &self.host.container(), "wget", "-q", "-O", "-", "http://127.0.0.1:8080/"];
         let begun = Instant::now();
         while docker(&ask) != "plumbline/sample:1" {
             assert!(begun.elapsed() < SLACK, "the old container does not serve");
