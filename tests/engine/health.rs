@@ -187,7 +187,6 @@ async fn one_that_ends_well_by_itself_has_come_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_health_check_of_the_image_counts_unless_it_is_switched_off() {
     let old = Old::serving("himage").await;
-    // The image's user may not write there, so that its own check fails.
     let said = old.gives_way(&json!({ "image": "plumbline/defaults:1" })).await;
     // 1 s + (2 + 1) * (5 s + 2 s) is less than the least.
     assert_eq!(details(&said, Phase::Started), ["it has to become healthy within 30 s"]);
