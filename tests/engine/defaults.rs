@@ -72,7 +72,7 @@ async fn each_edit_is_the_change_that_was_made() {
     let base = json!({
         "environment": { "V1": "1", "V2": "2" }, "labels": { "a": "1" }, "dns": ["10.0.0.2"],
         "mounts": [format!("{old}:/srv")], "tmpfs": { "/t": "size=10m" }, "ulimits": { "nofile": 100 },
-        "healthcheck": { "test": ["CMD", "true"], "interval": "10s" }, "init": true, "cpu_quota": 50000
+        "healthcheck": { "test": ["CMD", "true"], "interval": "1s" }, "init": true, "cpu_quota": 50000
     });
     site.apply(&site.holding(&base), false).await;
     let before = site.identity("c").await;

@@ -51,8 +51,8 @@ async fn a_new_container_that_dies_at_once_tells_its_last_lines() {
         "restart": "unless-stopped", "entrypoint": ["/bin/sh", "-c"], "command": ["echo no such database; exit 7"]
     }));
     let error = site.fails(&dying).await;
-    let said = error.to_string();
-    assert!(said.contains("exit code 7") && said.contains("no such database"), "{said}");
+    assert!(error.to_string().contains("exit code 7"), "{error}");
+    assert_eq!(error.failure().expect("how it ended").last_lines, ["no such database"]);
     is_back(&site, &before).await;
 }
 

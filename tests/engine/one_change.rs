@@ -96,9 +96,9 @@ async fn a_removed_label_is_one_change() {
 async fn h06_a_changed_health_interval_is_one_change() {
     let declare =
         |interval: &str| json!({ "healthcheck": { "test": ["CMD", "true"], "interval": interval } });
-    let expected = "healthcheck.interval: 10s -> 30s (RECREATE, DECLARED)";
-    one_change("onehealth", &declare("10s"), &declare("30s"), expected, |inspect| {
-        assert_eq!(inspect["Config"]["Healthcheck"]["Interval"], 30_000_000_000_i64);
+    let expected = "healthcheck.interval: 1s -> 2s (RECREATE, DECLARED)";
+    one_change("onehealth", &declare("1s"), &declare("2s"), expected, |inspect| {
+        assert_eq!(inspect["Config"]["Healthcheck"]["Interval"], 2_000_000_000_i64);
     })
     .await;
 }

@@ -150,3 +150,31 @@ fn it_shows_what_becomes_of_networks_and_volumes() {
     ]);
     up("", &[], &[]).ended(0).says(&["unchanged, everything is as declared", "stays"]);
 }
+
+#[test]
+fn a_new_container_that_dies_tells_how_it_ended_and_the_old_one_is_back() {
+    let host = nothing();
+    let module = host.module("dies");
+    let up = ["up", "-f", "module.yaml", "--data-dir", "up", "--recreate"];
+    host.write("module.yaml", waiting(&module, &[]));
+    host.plumb(up).ended(0).says(&["started (it has to stay up for 1 s)", "came up (up for 1 s)"]);
+    let container = format!("{module}-app");
+    let before = inspect(&container)["Id"].clone();
+
+    let dying = ["entrypoint: [/bin/sh, -c, \"echo token $TOKEN; echo no such database; exit 7\", sh]"];
+    host.write("module.yaml", waiting(&module, &[dying[0], "environment: {TOKEN: hunter22}"]));
+    let said = host.plumb(up).ended(1).says(&["FAILED", "exit code 7", "the old container runs again"]);
+    let count = |part: &str| said.all().matches(part).count();
+    assert_eq!((count("no such database"), count("hunter22")), (1, 0), "{}", said.all());
+
+    let json = host.plumb([&up[..], &["-o", "json"]].concat()).ended(1).json();
+    let failure = &json.last().expect("it says something")["nodeEvent"]["event"]["failure"];
+    assert_eq!(failure["rolledBack"], true, "{failure}");
+    let known = &failure["reached"]["objects"][0]["failure"];
+    let expected =
+        json!({ "exitCode": 7, "lastLines": ["token (secret)", "no such database"], "health": "none" });
+    assert_eq!(known, &expected, "{failure}");
+    let now = inspect(&container);
+    assert_eq!((&now["Id"], &now["State"]["Running"]), (&before, &json!(true)));
+    assert_eq!(containers_of(&module), [container]);
+}

@@ -90,10 +90,9 @@ async fn run(
     }
     let recreate = request.recreate() == RecreatePolicy::Allow;
     let allowed = Allowed::of(spec, recreate, &request.accepted_data)?;
-    let host = Host { files: settings.files.clone(), ..Host::ask(engine, installation).await? };
-    if let Some(recovered) =
-        recover(engine, state, &settings.files, (installation, spec.name()), false).await?
-    {
+    let files = &settings.files;
+    let host = Host { files: files.clone(), ..Host::ask(engine, installation).await? };
+    if let Some(recovered) = recover(engine, state, files, (installation, spec.name()), false).await? {
         report.progress(Phase::Recovered, "", &recovered.to_string());
     }
     let look = async || {
@@ -131,15 +130,8 @@ async fn run(
         *reached = Some(result);
         return Ok(());
     }
-    let executor = Executor {
-        engine,
-        state,
-        host: &host,
-        module: spec.name(),
-        monitor: settings.monitor,
-        report,
-        arrived: Mutex::default(),
-    };
+    let (monitor, arrived) = (settings.monitor, Mutex::default());
+    let executor = Executor { engine, state, host: &host, module: spec.name(), monitor, report, arrived };
     let work: Vec<(Decision, Detail)> = decisions.into_iter().zip(details).collect();
     let mut done = executor.execute(&work, &mut result).await;
     // What this engine did not change in place is remembered now: the same decision makes it a recreation.
