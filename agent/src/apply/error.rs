@@ -145,6 +145,9 @@ pub enum ApplyError {
          recreation: allow that with --recreate", .0.join(", ")
     )]
     NotInPlace(Vec<String>),
+    /// The engine may still do what it was asked for before.
+    #[error("the engine has not ended a call that was given up, and may still do it")]
+    Owed,
     /// The engine said yes and did not do it.
     #[error("the engine accepted it and inspect does not show it: {0}")]
     NotDone(String),
@@ -159,7 +162,7 @@ impl ApplyError {
     pub fn code(&self) -> Code {
         match self {
             Self::Engine(EngineError::Unreachable { .. }) => Code::Unavailable,
-            Self::Engine(EngineError::TimedOut { .. }) => Code::DeadlineExceeded,
+            Self::Engine(EngineError::TimedOut { .. }) | Self::Owed => Code::DeadlineExceeded,
             Self::Engine(error) if error.is_not_found() => Code::NotFound,
             Self::NoContainer { .. } => Code::NotFound,
             Self::Engine(EngineError::Refused { status: 400, .. })
@@ -207,7 +210,7 @@ impl ApplyError {
     pub fn rolled_back(&self) -> bool {
         match self {
             Self::Step { rolled_back, .. } => *rolled_back,
-            Self::Partly { .. } | Self::NotInPlace(_) | Self::NotDone(_) => false,
+            Self::Partly { .. } | Self::NotInPlace(_) | Self::NotDone(_) | Self::Owed => false,
             _ => true,
         }
     }
@@ -234,7 +237,7 @@ impl ApplyError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Engine(EngineError::Unreachable { .. }) => "ENGINE_UNREACHABLE",
-            Self::Engine(EngineError::TimedOut { .. }) => "ENGINE_TIMED_OUT",
+            Self::Engine(EngineError::TimedOut { .. }) | Self::Owed => "ENGINE_TIMED_OUT",
             Self::Engine(EngineError::Refused { .. }) => "ENGINE_REFUSED",
             Self::Engine(EngineError::TooOld { .. }) => "ENGINE_TOO_OLD",
             Self::Engine(EngineError::Pull { .. }) => "IMAGE_NOT_PULLED",

@@ -76,7 +76,7 @@ impl<'a> Transaction<'a> {
             guests: old.map(|_| self.guests(&facts.key)).unwrap_or_default(),
         };
         self.entry.write(&Record::Begin(Box::new(change.clone())))?;
-        let begun = Begun { number: self.begun, change, new: None };
+        let begun = Begun { number: self.begun, change, new: None, stopping: false };
         self.begun += 1;
         self.open.push(Open { index, begun, verified: None });
         Ok(())
@@ -97,7 +97,17 @@ impl<'a> Transaction<'a> {
             Err(failed) => failed,
         };
         let left = "there was no container before and there is none now".to_owned();
-        Err(self.undone(&name, step, source, left).await)
+        let error = self.undone(&name, step, source, left).await;
+        let in_the_way = executor.engine.container(&name).await;
+        Err(match error {
+            // One that could not be seen when it was looked for, or a stranger's that has just been made.
+            ApplyError::Step { object, step, source, rolled_back, .. } if !matches!(in_the_way, Ok(None)) => {
+                let left =
+                    "a container of that name may be there, and was not touched: plan again".to_owned();
+                ApplyError::Step { object, step, source, left, rolled_back }
+            }
+            error => error,
+        })
     }
 
     /// Puts a new container in the place of the old one. If that fails, it and all that is open are as they were before.
@@ -145,6 +155,8 @@ impl<'a> Transaction<'a> {
     ) -> ApplyError {
         let failed = self.roll_back().await.err();
         let left = match &failed {
+            // Whoever recovers looks again when it has.
+            None if self.unfinished => format!("{left}; the engine has not ended a call that was given up"),
             None => left,
             Some(error) => format!(
                 "putting back what was before failed, too: {error}; the agent goes on trying, see `docker ps -a`"
@@ -297,7 +309,7 @@ impl<'a> Transaction<'a> {
         if done.is_ok() {
             self.back.extend(networks.iter().map(|network| network.index));
         }
-        self.unfinished |= done.is_err();
+        self.unfinished |= done.is_err() || put_back.owed;
         done.and(self.end())
     }
 
