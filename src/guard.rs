@@ -11,7 +11,7 @@ pub use moves::{bytes_in_words, not_to_be_moved, to_be_moved, used_by_others};
 use crate::proto::v1::{DataAcceptance, DataGuardVerdict as Verdict, MountVerdict};
 
 /// A file or directory, whatever its path: `st_dev` and `st_ino`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct FileIdentity {
     /// The file system.
     pub device: u64,

@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use crate::moving::Move;
 use crate::state::{ContainerState, StateError};
 
 /// A container that is made, replaced or taken away.
@@ -68,6 +69,15 @@ pub struct NetworkChange {
     pub changes: Vec<usize>,
 }
 
+/// Data that is moved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DataMove {
+    /// The changes of the containers that take part, by their numbers: the move is committed with them.
+    pub changes: Vec<usize>,
+    /// From where to where, and how.
+    pub data: Move,
+}
+
 /// A call that is about to be made for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -96,6 +106,9 @@ pub enum Record {
     Begin(Box<Change>),
     /// A network is made anew. Nothing was done for it yet; the changes of the containers on it have begun.
     Network(Box<NetworkChange>),
+    /// Data is about to be moved; the changes of the containers that have it have begun, and are stopped. Written again when
+    /// there is more to be known of it: the last with its tag counts.
+    Move(Box<DataMove>),
     /// A step is about to be made.
     Step {
         /// Of which change: they are numbered from 0, in the order in which they begin.

@@ -8,6 +8,7 @@
 //!
 //! * [`service`]: requests in, answers out; nothing is decided there.
 //! * [`operations`]: who owns the work. A caller that leaves changes nothing.
+//! * [`claim`]: one agent for one engine.
 //! * [`apply`]: one apply, from spec to result; plan and adoption use its first half.
 //! * [`removal`]: a module's containers and networks go, its volumes stay.
 //! * [`container`]: one container in its four forms: declared, desired, observed, and the body that creates it.
@@ -23,10 +24,12 @@
 //! mutation the engine is asked what it holds now.
 
 pub mod apply;
+pub mod claim;
 pub mod container;
 pub mod engine;
 pub mod guard;
 pub mod journal;
+pub mod moving;
 pub mod operations;
 pub mod pasted;
 pub mod removal;

@@ -14,10 +14,11 @@ use plumbline::proto::v1::{
     ApplyRequest, ApplyResponse, Failure, Phase, Progress, RemoveRequest, RemoveResponse,
 };
 use prost::Message as _;
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::{OnceCell, OwnedMutexGuard, watch};
 use tokio_stream::Stream;
 
-use crate::apply::{ApplyError, Report, apply, cut_off, recover, recover_by_labels};
+use crate::apply::{Applied, ApplyError, Report, apply, cut_off, discard_kept, recover, recover_by_labels};
+use crate::claim::Claim;
 use crate::engine::Engine;
 use crate::guard::HostFiles;
 use crate::removal;
@@ -31,6 +32,9 @@ const REMEMBERED: usize = 256;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
+/// How often is looked whether the original of moved data may go.
+const BETWEEN_DISCARDS: Duration = Duration::from_secs(3600);
+
 /// All operations of this agent.
 #[derive(Debug)]
 pub struct Operations {
@@ -38,6 +42,8 @@ pub struct Operations {
     state: Arc<State>,
     installation: String,
     files: HostFiles,
+    /// The engine is this agent's alone.
+    claim: OnceCell<Claim>,
     inner: Mutex<Inner>,
     /// How many removals are under way.
     removals: watch::Sender<usize>,
@@ -85,7 +91,13 @@ impl Operations {
     /// For one engine, on the host whose files these are.
     pub fn new(engine: Engine, state: Arc<State>, installation: &str, files: HostFiles) -> Self {
         let installation = installation.to_owned();
-        Self { engine, state, installation, files, inner: Mutex::default(), removals: watch::Sender::new(0) }
+        let (inner, removals) = (Mutex::default(), watch::Sender::new(0));
+        Self { engine, state, installation, files, claim: OnceCell::new(), inner, removals }
+    }
+
+    /// Claims the engine for this agent, if that has not been done. Nothing is changed there before.
+    pub async fn claim(&self) -> Result<(), ApplyError> {
+        self.claim.get_or_try_init(|| Claim::take(&self.engine, &self.installation)).await.map(drop)
     }
 
     /// Starts an operation, or finds the one that has this id already, and watches it.
@@ -124,6 +136,13 @@ impl Operations {
         for module in self.state.journal().unfinished().unwrap_or_default() {
             self.recover(&module);
         }
+        let this = self.clone();
+        tokio::spawn(async move {
+            loop {
+                this.discard_kept().await;
+                tokio::time::sleep(BETWEEN_DISCARDS).await;
+            }
+        });
         // Where a journal is lost, the names of containers tell.
         let this = self.clone();
         tokio::spawn(async move {
@@ -142,6 +161,19 @@ impl Operations {
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         });
+    }
+
+    /// Deletes originals of moved data whose time is over.
+    async fn discard_kept(&self) {
+        for module in self.state.modules() {
+            if self.state.module(&module).kept.is_empty() {
+                continue;
+            }
+            let _turn = self.turn(&module).await;
+            if let Err(error) = discard_kept(&self.files, &self.state, &module).await {
+                tracing::warn!(module, %error, "the original of moved data cannot be deleted yet");
+            }
+        }
     }
 
     /// Goes on trying until what an apply of this module left is ended. Between two tries applies have their turn; they
@@ -172,10 +204,11 @@ impl Operations {
 
     async fn try_to_recover(&self, module: &str) -> Result<(), ApplyError> {
         let (engine, state, installation) = (&self.engine, &self.state, self.installation.as_str());
-        if let Some(recovered) = recover(engine, state, installation, module, true).await? {
+        self.claim().await?;
+        if let Some(recovered) = recover(engine, state, &self.files, (installation, module), true).await? {
             tracing::info!(module, %recovered, "recovered");
         }
-        let back = recover_by_labels(engine, state, installation, module).await?;
+        let back = recover_by_labels(engine, state, &self.files, (installation, module)).await?;
         if !back.is_empty() {
             tracing::info!(module, containers = back.join(", "), "recovered by labels");
         }
@@ -191,7 +224,10 @@ impl Operations {
         let this = self.clone();
         let work = tokio::spawn(async move {
             let Self { engine, state, installation, files, .. } = &*this;
-            let applied = apply(engine, state, installation, files, &request, &reporter).await;
+            let applied = match this.claim().await {
+                Ok(()) => apply(engine, state, installation, files, &request, &reporter).await,
+                Err(error) => Applied { result: None, error: Some(error) },
+            };
             let reached = applied.result.map(|mut result| {
                 for object in &mut result.objects {
                     object.detail = secrets.mask(&object.detail);
@@ -225,6 +261,7 @@ impl Operations {
         let work = tokio::spawn(async move {
             let _under_way = under_way;
             let _turn = this.turn(&request.module).await;
+            this.claim().await?;
             removal::remove(&this.engine, &this.state, &this.installation, &request).await
         });
         work.await.unwrap_or_else(|error| {
@@ -335,6 +372,12 @@ impl Report for Reporter {
         let detail = self.secrets.mask(detail);
         tracing::info!(operation = self.operation.id, ?phase, object, detail);
         self.operation.push(Event::Progress(progress(phase, object, &detail)), false);
+    }
+
+    fn moving(&self, to: &str, done: u64, total: u64) {
+        let mut event = progress(Phase::Moving, to, "");
+        (event.done_bytes, event.total_bytes) = (done, total);
+        self.operation.push(Event::Progress(event), false);
     }
 
     fn pulling(&self, image: &str, done: u64, total: u64) {

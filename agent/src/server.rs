@@ -10,6 +10,7 @@ use plumbline::tls::{Identity, Role, TlsError};
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 
+use crate::apply::ApplyError;
 use crate::engine::Engine;
 use crate::guard::HostFiles;
 use crate::serve::{MESSAGE_LIMIT, ServeError, allow, listen, serve};
@@ -72,6 +73,9 @@ pub enum AgentError {
     /// What the agent keeps.
     #[error(transparent)]
     State(#[from] StateError),
+    /// Another agent has the engine.
+    #[error(transparent)]
+    Claim(ApplyError),
     /// The server.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -107,6 +111,10 @@ pub async fn serve_agent(
     }
     let agent = Agent::new(engine, state, identity.installation(), files, &peer.name);
     let operations = agent.operations();
+    // Where the engine does not answer yet, it is claimed before the first change.
+    if let Err(taken @ ApplyError::EngineTaken { .. }) = operations.claim().await {
+        return Err(AgentError::Claim(taken));
+    }
     operations.recover_all();
     let service = AgentServiceServer::new(agent)
         .max_decoding_message_size(MESSAGE_LIMIT)

@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use plumbline::diff::{LeafChange, SecretHasher};
 use plumbline::proto::v1::Consequence;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::journal::{Change, Journal};
+use crate::moving::Move;
 
 /// The state could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +67,20 @@ pub struct ModuleState {
     /// What the engine reads back differently of its networks and volumes, by kind and key.
     #[serde(default)]
     pub others_residue: BTreeMap<String, Vec<KnownResidue>>,
+    /// Originals of data that was copied elsewhere.
+    #[serde(default)]
+    pub kept: Vec<KeptData>,
+}
+
+/// The original of data that was copied to another file system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeptData {
+    /// The move.
+    pub data: Move,
+    /// Where the original is.
+    pub at: String,
+    /// It goes after this.
+    pub until: SystemTime,
 }
 
 impl ModuleState {

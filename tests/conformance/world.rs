@@ -46,6 +46,7 @@ struct Silent;
 impl Report for Silent {
     fn progress(&self, _phase: Phase, _object: &str, _detail: &str) {}
     fn pulling(&self, _image: &str, _done: u64, _total: u64) {}
+    fn moving(&self, _to: &str, _done: u64, _total: u64) {}
 }
 
 impl World {

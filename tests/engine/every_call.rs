@@ -21,13 +21,13 @@ use crate::site::{docker, hold, text};
 use crate::wrong_answer::{Counted, Engine, Wrong};
 
 /// How long the agent waits for the engine.
-const DEADLINE: Duration = Duration::from_millis(1500);
+const DEADLINE: Duration = Duration::from_millis(2500);
 /// The container's own, which a stop may take beyond it.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long the agent's recovery may take.
 const RECOVERY: Duration = Duration::from_secs(30);
 /// Hosts side by side.
-const WORKERS: usize = 8;
+const WORKERS: usize = 6;
 const DATA: &str = "what must not be lost";
 
 /// What would come of the apply if all went well.
@@ -128,7 +128,7 @@ impl World {
             Ok(()) => self.recovers().await,
             untrue => untrue,
         };
-        if found.is_ok() && self.most_at_once(&since) > 1 {
+        if found.is_ok() && self.most_at_once(&since, &text(&old["Id"])) > 1 {
             found = Err("two ran at the same time".to_owned());
         }
         if found.is_ok() {
@@ -209,7 +209,7 @@ impl World {
     }
 
     /// How many containers of the module ran at the same time, at most, by the engine's own record.
-    fn most_at_once(&self, since: &str) -> usize {
+    fn most_at_once(&self, since: &str, old: &str) -> usize {
         let label = format!("label=dev.plumbline.module={}", self.host.site.name);
         let until = now();
         let events = docker(&[
@@ -227,20 +227,16 @@ impl World {
             "--format",
             "{{.Status}} {{.ID}}",
         ]);
-        // The old one, which was started before.
-        let (mut running, mut most): (BTreeSet<&str>, usize) = (BTreeSet::new(), 0);
-        let mut before: BTreeSet<&str> = BTreeSet::new();
+        let (mut running, mut most) = (BTreeSet::from([old]), 1);
         for (what, id) in events.lines().filter_map(|line| line.split_once(' ')) {
             if what == "start" {
                 running.insert(id);
-            } else if !running.remove(id) {
-                before.insert(id);
+            } else {
+                running.remove(id);
             }
             most = most.max(running.len());
         }
-        // The first to end is the one that ran before; whatever was started before its end ran beside it.
-        let first = events.lines().next().unwrap_or_default();
-        most + usize::from(first.starts_with("start") && !before.is_empty())
+        most
     }
 }
 

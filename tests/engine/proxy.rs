@@ -1,7 +1,7 @@
 //! A Unix socket before the engine's: notes every call, can hold one back, can answer one with an error, and can change
 //! what the engine shows.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value as Json;
@@ -9,13 +9,16 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrite, AsyncWriteE
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
-use crate::site::socket;
 use crate::wrong_answer::{Counted, Waiting, Wrong, answer, with_length};
 
 /// What the agent takes for the engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Proxy {
+    /// The path on which it listens, and the engine's socket.
+    paths: Arc<[PathBuf; 2]>,
+    listening: Arc<Mutex<Option<JoinHandle<()>>>>,
     calls: Arc<Mutex<Vec<String>>>,
     /// The call, by a part of its text, that is held back; and whether one is held back now.
     hold: watch::Sender<(Option<String>, bool)>,
@@ -65,10 +68,11 @@ pub(crate) enum Fault {
 }
 
 impl Proxy {
-    /// Starts to listen on this path.
-    pub(crate) fn listen(path: &Path) -> Self {
-        let listener = UnixListener::bind(path).expect("a socket can be made");
+    /// Starts to listen on this path, before the engine behind this socket.
+    pub(crate) fn listen(path: &Path, engine: &Path) -> Self {
         let proxy = Self {
+            paths: Arc::new([path.to_owned(), engine.to_owned()]),
+            listening: Arc::default(),
             calls: Arc::default(),
             hold: watch::Sender::new((None, false)),
             fault: Arc::default(),
@@ -78,14 +82,31 @@ impl Proxy {
             wrong: Arc::default(),
             silent: watch::Sender::new(false),
         };
-        let serving = proxy.clone();
-        tokio::spawn(async move {
+        proxy.open();
+        proxy
+    }
+
+    /// Listens.
+    pub(crate) fn open(&self) {
+        let listener = UnixListener::bind(&self.paths[0]).expect("a socket can be made");
+        let serving = self.clone();
+        let listening = tokio::spawn(async move {
             while let Ok((agent, _)) = listener.accept().await {
-                let engine = UnixStream::connect(socket()).await.expect("a Docker engine is needed");
-                tokio::spawn(serving.clone().carry(agent, engine));
+                // One that has just ended is met as one whose connection breaks.
+                if let Ok(engine) = UnixStream::connect(&serving.paths[1]).await {
+                    tokio::spawn(serving.clone().carry(agent, engine));
+                }
             }
         });
-        proxy
+        *self.listening.lock().unwrap_or_else(PoisonError::into_inner) = Some(listening);
+    }
+
+    /// Nobody can connect any more, as where no engine runs. Connections last until the engine ends them.
+    pub(crate) fn close(&self) {
+        if let Some(listening) = self.listening.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            listening.abort();
+        }
+        std::fs::remove_file(&self.paths[0]).expect("it listened");
     }
 
     /// The calls that may change something, as `POST /containers/create`, since they were last taken.
@@ -152,6 +173,7 @@ impl Proxy {
     /// Answers come again.
     pub(crate) fn answer_again(&self) {
         *self.stall.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.stalled.send_replace(None);
     }
 
     /// Whether this call gets no answer.
@@ -261,16 +283,21 @@ impl Proxy {
         }
         if let Some(moment) = self.stall_of(&call) {
             if moment == Moment::After {
-                do_apart(&head, &body).await?;
+                self.do_apart(&head, &body).await?;
             }
             self.stalled.send_modify(|stalled| {
                 stalled.get_or_insert(call);
             });
-            tokio::io::copy(requests, &mut tokio::io::sink()).await?;
+            // Until the agent is dead, or hears that its connection broke.
+            let (mut nowhere, mut stalled) = (tokio::io::sink(), self.stalled.subscribe());
+            tokio::select! {
+                _ = tokio::io::copy(requests, &mut nowhere) => {}
+                _ = stalled.wait_for(Option::is_none) => {}
+            }
             return Ok(false);
         }
         if let Some(lie) = self.lie_for(&call) {
-            let answer = changed(&do_apart(&head, &body).await?, &lie);
+            let answer = changed(&self.do_apart(&head, &body).await?, &lie);
             answers.lock().await.write_all(&answer).await?;
             return Ok(true);
         }
@@ -285,7 +312,7 @@ impl Proxy {
             }
             Some(fault) => {
                 if fault == Fault::DoneAndLost {
-                    do_apart(&head, &body).await?;
+                    self.do_apart(&head, &body).await?;
                 }
                 fail(&mut *answers.lock().await).await?;
             }
@@ -303,7 +330,7 @@ impl Proxy {
     ) -> std::io::Result<bool> {
         let mut said = Vec::new();
         if wrong.is_done() {
-            said = do_apart(head, body).await?;
+            said = self.do_apart(head, body).await?;
         }
         let said = match wrong {
             Wrong::Status(status, _) => answer(status),
@@ -318,23 +345,23 @@ impl Proxy {
             }
             Wrong::DoneLate(late) => {
                 tokio::time::sleep(late).await;
-                with_length(&do_apart(head, body).await?)
+                with_length(&self.do_apart(head, body).await?)
             }
         };
         answers.lock().await.write_all(&said).await?;
         Ok(true)
     }
-}
 
-/// Sends a request over a connection of its own, and reads the answer to its end.
-async fn do_apart(head: &str, body: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut engine = UnixStream::connect(socket()).await?;
-    // The engine closes a connection of the older version after its answer.
-    engine.write_all(head.replacen("HTTP/1.1", "HTTP/1.0", 1).as_bytes()).await?;
-    engine.write_all(body).await?;
-    let mut answer = Vec::new();
-    engine.read_to_end(&mut answer).await?;
-    Ok(answer)
+    /// Sends a request over a connection of its own, and reads the answer to its end.
+    async fn do_apart(&self, head: &str, body: &[u8]) -> std::io::Result<Vec<u8>> {
+        let mut engine = UnixStream::connect(&self.paths[1]).await?;
+        // The engine closes a connection of the older version after its answer.
+        engine.write_all(head.replacen("HTTP/1.1", "HTTP/1.0", 1).as_bytes()).await?;
+        engine.write_all(body).await?;
+        let mut answer = Vec::new();
+        engine.read_to_end(&mut answer).await?;
+        Ok(answer)
+    }
 }
 
 /// An answer with its body changed, if it is a good one.

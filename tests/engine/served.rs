@@ -97,7 +97,10 @@ impl Served {
     }
 
     async fn with(test: &str, how: &How<'_>) -> Self {
-        let site = Site::new(test).await;
+        Self::at(Site::new(test).await, how).await
+    }
+
+    async fn at(site: Site, how: &How<'_>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let authority = Authority::init(&folder.path().join("ca"), "test").expect("an authority");
         let issue = |role, name: &str| {
@@ -110,7 +113,7 @@ impl Served {
             Arc::new(identity.expect("it can be read"))
         };
         let identities = [load(&agent), load(&controller)];
-        let engine = Proxy::listen(&folder.path().join("engine.sock"));
+        let engine = Proxy::listen(&folder.path().join("engine.sock"), Path::new(&site.socket));
         let issued_agent = agent;
         let (agent, address) = match how {
             How::Here { deadline } => start_here(folder.path(), identities[0].clone(), *deadline).await,
@@ -149,6 +152,11 @@ impl Served {
         Self::with(test, &How::Apart { docker_config: Path::new("/nonexistent") }).await
     }
 
+    /// The same on the engine behind this socket.
+    pub(crate) async fn killable_on(test: &str, socket: String) -> Self {
+        Self::at(Site::on(test, socket).await, &How::Apart { docker_config: Path::new("/nonexistent") }).await
+    }
+
     /// Kills the agent's process (SIGKILL).
     pub(crate) fn kill(&mut self) {
         assert!(matches!(self.agent, Some(Running::Apart(_))), "it is a process of its own");
@@ -160,6 +168,18 @@ impl Served {
         let (agent, address) = start_apart(self.folder.path(), &self.issued, Path::new("/nonexistent"));
         self.channel = channel_to(&address, &self.identities[1]).await;
         self.agent = Some(agent);
+    }
+
+    /// What comes of another agent with the same certificate, that is given the engine's own socket and a data directory of
+    /// its own: whether it ended well, and what it said.
+    pub(crate) fn second_agent(&self) -> (bool, String) {
+        let folder = self.folder.path().join("second");
+        std::fs::create_dir(&folder).expect("a folder");
+        std::os::unix::fs::symlink(&self.site.socket, folder.join("engine.sock")).expect("a link");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb-agent"));
+        let said = command.args(options(&folder, &self.issued)).env("NO_COLOR", "1").output();
+        let said = said.expect("the agent starts");
+        (said.status.success(), String::from_utf8_lossy(&said.stderr).into_owned())
     }
 
     /// The agent's data directory.

@@ -30,6 +30,8 @@ pub(crate) struct Site {
     pub(crate) installation: String,
     /// The module's name, and before every other name.
     pub(crate) name: String,
+    /// The engine's socket.
+    pub(crate) socket: String,
     folder: tempfile::TempDir,
 }
 
@@ -38,23 +40,29 @@ pub(crate) struct Silent;
 impl Report for Silent {
     fn progress(&self, _phase: Phase, _object: &str, _detail: &str) {}
     fn pulling(&self, _image: &str, _done: u64, _total: u64) {}
+    fn moving(&self, _to: &str, _done: u64, _total: u64) {}
 }
 
 impl Site {
     /// A host for the test of this name. It needs an engine and the sample images, and fails without.
     pub(crate) async fn new(test: &str) -> Self {
-        let engine = Engine::new(Path::new(&socket()));
+        Self::on(test, socket()).await
+    }
+
+    /// The same on the engine behind this socket.
+    pub(crate) async fn on(test: &str, socket: String) -> Self {
+        let engine = Engine::new(Path::new(&socket));
         for image in ["plumbline/sample:1", "plumbline/sample:2", "plumbline/defaults:1"] {
             let found = engine.image(image).await.expect("a Docker engine is needed: see scripts/test");
             if found.is_none() {
-                make_sample_images();
+                make_sample_images(&socket);
             }
         }
         let name = format!("{test}-{}", std::process::id());
         let folder = tempfile::tempdir().expect("a folder");
         let state = Arc::new(State::open(&folder.path().join("state")).expect("a state"));
         let installation = format!("test-{name}");
-        Self { engine, state, files: HostFiles::default(), installation, name, folder }
+        Self { engine, state, files: HostFiles::default(), installation, name, socket, folder }
     }
 
     /// A folder of the host, made for this test.
@@ -150,10 +158,15 @@ impl Site {
         (text(&inspect["Id"]), text(&inspect["State"]["StartedAt"]))
     }
 
+    /// What Docker's own command line prints, about this engine.
+    pub(crate) fn docker(&self, arguments: &[&str]) -> String {
+        docker_at(&self.socket, arguments)
+    }
+
     /// Every container of this test, by name.
     pub(crate) fn containers(&self) -> Vec<String> {
         let listed =
-            docker(&["ps", "-a", "--filter", &format!("name=^{}", self.name), "--format", "{{.Names}}"]);
+            self.docker(&["ps", "-a", "--filter", &format!("name=^{}", self.name), "--format", "{{.Names}}"]);
         let mut names: Vec<String> = listed.lines().map(str::to_owned).collect();
         names.sort();
         names
@@ -164,28 +177,28 @@ impl Drop for Site {
     fn drop(&mut self) {
         let named = format!("name=^{}", self.name);
         let mut volumes = String::new();
-        for id in docker(&["ps", "-aq", "--filter", &named]).lines() {
-            volumes += &docker(&["inspect", "-f", "{{range .Mounts}}{{println .Name}}{{end}}", id]);
+        for id in self.docker(&["ps", "-aq", "--filter", &named]).lines() {
+            volumes += &self.docker(&["inspect", "-f", "{{range .Mounts}}{{println .Name}}{{end}}", id]);
             volumes.push('\n');
-            docker(&["rm", "-f", "-v", id]);
+            self.docker(&["rm", "-f", "-v", id]);
         }
         // Anonymous volumes that were carried over have become named ones, which no removal of a container takes along.
         for volume in volumes.lines().filter(|name| plumbline_agent::container::is_generated_name(name)) {
-            docker(&["volume", "rm", volume]);
+            self.docker(&["volume", "rm", volume]);
         }
-        for id in docker(&["network", "ls", "-q", "--filter", &named]).lines() {
-            docker(&["network", "rm", id]);
+        for id in self.docker(&["network", "ls", "-q", "--filter", &named]).lines() {
+            self.docker(&["network", "rm", id]);
         }
-        for id in docker(&["volume", "ls", "-q", "--filter", &named]).lines() {
-            docker(&["volume", "rm", id]);
+        for id in self.docker(&["volume", "ls", "-q", "--filter", &named]).lines() {
+            self.docker(&["volume", "rm", id]);
         }
     }
 }
 
 /// Makes the sample images. Several tests may do so at once: the script lets one after the other through.
-fn make_sample_images() {
+pub(crate) fn make_sample_images(socket: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/sample-image");
-    let made = Command::new(script).env("DOCKER_HOST", format!("unix://{}", socket())).output();
+    let made = Command::new(script).env("DOCKER_HOST", format!("unix://{socket}")).output();
     let made = made.expect("scripts/sample-image can be run");
     assert!(made.status.success(), "scripts/sample-image: {}", String::from_utf8_lossy(&made.stderr));
 }
@@ -201,9 +214,13 @@ pub(crate) fn hold(settings: &Json) -> Json {
 
 /// What Docker's own command line prints.
 pub(crate) fn docker(arguments: &[&str]) -> String {
+    docker_at(&socket(), arguments)
+}
+
+fn docker_at(socket: &str, arguments: &[&str]) -> String {
     let output = Command::new("docker")
         .arg("-H")
-        .arg(format!("unix://{}", socket()))
+        .arg(format!("unix://{socket}"))
         .args(arguments)
         .output()
         .expect("docker's command line is needed");

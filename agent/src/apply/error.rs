@@ -7,6 +7,7 @@ use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::engine::EngineError;
+use crate::moving::MoveError;
 use crate::secrets::Secrets;
 use crate::state::StateError;
 
@@ -22,9 +23,23 @@ pub enum ApplyError {
     /// The agent's state.
     #[error(transparent)]
     State(#[from] StateError),
+    /// Data cannot be moved.
+    #[error(transparent)]
+    Move(#[from] MoveError),
     /// The spec.
     #[error(transparent)]
     Circle(#[from] Circle),
+    /// Another agent of this installation has the engine.
+    #[error(
+        "another agent of this installation already works with the engine {engine}: {by}; two would undo each other's work: \
+         stop that one first (nothing was touched)"
+    )]
+    EngineTaken {
+        /// The engine's id.
+        engine: String,
+        /// Who has it.
+        by: String,
+    },
     /// The spec is not valid.
     #[error("the module is not valid: {0}")]
     Invalid(String),
@@ -174,12 +189,14 @@ impl ApplyError {
                 EngineError::Refused { .. } | EngineError::TooOld { .. } | EngineError::Pull { .. },
             )
             | Self::OlderRevision { .. }
+            | Self::EngineTaken { .. }
             | Self::OwnedElsewhere { .. }
             | Self::OtherInstallation { .. }
             | Self::MissingSource { .. }
             | Self::UpdateLocked { .. }
             | Self::InUse { .. }
             | Self::DataChanged { .. }
+            | Self::Move(_)
             | Self::NotUp { .. }
             | Self::NotInPlace(_)
             | Self::NotDone(_) => Code::FailedPrecondition,
@@ -251,7 +268,9 @@ impl ApplyError {
             Self::UpdateLocked { .. } => "UPDATE_LOCKED",
             Self::InUse { .. } => "IN_USE",
             Self::DataChanged { .. } => "DATA_CHANGED",
+            Self::Move(_) => "DATA_NOT_MOVED",
             Self::NoContainer { .. } => "NO_SUCH_CONTAINER",
+            Self::EngineTaken { .. } => "ENGINE_TAKEN",
             Self::OwnedElsewhere { .. } => "OWNED_ELSEWHERE",
             Self::OtherInstallation { .. } => "OTHER_INSTALLATION",
             Self::Step { source, .. } | Self::Partly { source, .. } => source.reason(),

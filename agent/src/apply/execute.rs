@@ -1,5 +1,9 @@
 //! Doing what was decided. As little is decided here as possible: one arm for each action.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use plumbline::guard::Place;
 use plumbline::plan::Decision;
 use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, ObjectResult, Phase};
 use serde_json::Value as Json;
@@ -20,6 +24,8 @@ pub(super) struct Executor<'a> {
     pub(super) host: &'a Host,
     pub(super) module: &'a str,
     pub(super) report: &'a dyn Report,
+    /// Where data was moved to in this apply, and what is there since.
+    pub(super) arrived: Mutex<BTreeMap<String, Place>>,
 }
 
 impl Executor<'_> {
@@ -47,9 +53,15 @@ impl Executor<'_> {
             }
             for (index, (decision, detail)) in decisions.iter().enumerate() {
                 begun = index + 1;
+                if matches!(detail, Detail::Container(_)) {
+                    transaction.move_data().await?;
+                }
                 self.one(decision, detail, result, index, &mut transaction).await?;
             }
             transaction.commit().await?;
+            for (index, words) in transaction.said() {
+                result.objects[*index].detail.clone_from(words);
+            }
             self.remove_left_networks(decisions, result).await
         }
         .await;

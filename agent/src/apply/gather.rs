@@ -3,7 +3,7 @@
 //! Whoever answers for inspect ([`Inspect`]: an engine, or the text that somebody pasted), the way from there to the facts is
 //! this one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plumbline::catalogue::{Path, container_descriptor};
 use plumbline::diff::{Comparison, LeafChange, diff};
@@ -19,7 +19,7 @@ use super::find::find_ours;
 use super::{ApplyError, NetworkKeys, networks, update_lock};
 use crate::container::{Names, Observed, align, desired, resolve};
 use crate::engine::{EngineReader, Inspect, Version};
-use crate::guard::{HostFiles, Watched};
+use crate::guard::{Former, HostFiles, PlannedMove, Watched, formers};
 use crate::state::{ContainerState, KnownResidue, Memory};
 
 /// What does not change during an apply.
@@ -99,6 +99,12 @@ pub struct ContainerObject {
     pub network_keys: NetworkKeys,
     /// What the decision about its mounts was made on.
     pub watched: Vec<Watched>,
+    /// Where the data of mounts was, by their targets.
+    pub moved_from: BTreeMap<String, Former>,
+    /// The data that is moved before it is made.
+    pub moves: Vec<PlannedMove>,
+    /// It runs on data that is moved for another container of the module.
+    pub has_moving_data: bool,
 }
 
 /// Every object of a module in the order in which it is applied: networks, volumes, containers, what is left over.
@@ -196,6 +202,7 @@ pub(super) async fn gather_container(
         .unwrap_or_default();
     let name = resolved.container_name().to_owned();
     let image = resolved.image().to_owned();
+    let moved_from = formers(reader, spec.name(), &names.volumes, &resolved).await?;
     let pull_policy = resolved.pull_policy.clone().unwrap_or_else(|| "missing".to_owned());
     let wanted_image = reader.image(&image).await?;
     let image_id = wanted_image.as_ref().and_then(|image| image["Id"].as_str()).map(str::to_owned);
@@ -298,6 +305,9 @@ pub(super) async fn gather_container(
         pull_policy,
         network_keys,
         watched: Vec::new(),
+        moved_from,
+        moves: Vec::new(),
+        has_moving_data: false,
     };
     Ok(Gathered { facts, detail: Detail::Container(Box::new(object)) })
 }

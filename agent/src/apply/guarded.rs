@@ -1,16 +1,20 @@
 //! The decision with the data guard in it, and the guard once more right before a start.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
-use plumbline::guard::accept;
+use plumbline::guard::{Place, accept};
 use plumbline::plan::{Decision, Facts, Standing, are_made, decide};
 use plumbline::proto::v1::{DataAcceptance, DataGuardVerdict, ModuleSpec, ObjectKind};
 use serde_json::Value as Json;
 
+use super::data_moves::settle_move;
 use super::execute::Executor;
 use super::{ApplyError, ContainerObject, Detail, Gathered, Host, left_behind, neighbours};
 use crate::engine::EngineReader;
-use crate::guard::{Guarded, Looker, first_change, mark_shared};
+use crate::guard::Watched;
+use crate::guard::{Guarded, Looker, PlannedMove, User, first_change, forbid, mark_shared, overlaps, users};
+use crate::moving::Move;
 
 /// What a request allows.
 #[derive(Debug, Clone, Copy)]
@@ -78,16 +82,72 @@ impl<'a> Allowed<'a> {
                 }
             }
             mark_shared(&mut found.iter_mut().map(|(_, guarded)| guarded).collect::<Vec<_>>());
+            let mut paths = BTreeMap::new();
             for (index, mut guarded) in found {
                 accept(&mut guarded.verdicts, self.data);
                 facts[index].mounts = guarded.verdicts;
                 if let Detail::Container(object) = &mut details[index] {
                     object.watched = guarded.watched;
+                    object.moves = guarded.moves;
                 }
+                paths.insert(index, guarded.paths);
             }
+            share_moves(reader, host, &mut facts, &mut details, &paths).await?;
         }
         Ok((decide(facts, self.recreate), details))
     }
+}
+
+/// Data that is moved is moved under everybody who has it. Containers of the module that are made anew in the same apply,
+/// and leave the old place, are stopped before; for any other container the move is refused.
+async fn share_moves(
+    reader: &EngineReader,
+    host: &Host,
+    facts: &mut [Facts],
+    details: &mut [Detail],
+    paths: &BTreeMap<usize, Vec<String>>,
+) -> Result<(), ApplyError> {
+    let of = |detail: &Detail| match detail {
+        Detail::Container(object) => object.moves.clone(),
+        _ => Vec::new(),
+    };
+    let moves: Vec<(usize, PlannedMove)> = details
+        .iter()
+        .enumerate()
+        .flat_map(|(index, detail)| of(detail).into_iter().map(move |one| (index, one)))
+        .collect();
+    if moves.is_empty() {
+        return Ok(());
+    }
+    let users = users(reader).await?;
+    for (index, planned) in moves {
+        let mut others: Vec<User> = Vec::new();
+        for user in &users {
+            let own = facts.iter().position(|facts| facts.engine_id == user.id);
+            // One that removes itself is not stopped before.
+            let is_stopped =
+                |detail: &Detail| matches!(detail, Detail::LeftOver(old) if !old.removes_itself());
+            let is_leaving = own.is_some_and(|own| is_stopped(&details[own]));
+            if is_leaving || !user.has(&host.files, &planned.data).await {
+                continue;
+            }
+            let leaves = own
+                .and_then(|own| paths.get(&own))
+                .is_some_and(|paths| !paths.iter().any(|path| overlaps(path, &planned.data.from)));
+            match own {
+                Some(own) if leaves => {
+                    if let Detail::Container(object) = &mut details[own] {
+                        object.has_moving_data = true;
+                    }
+                }
+                _ => others.push(user.clone()),
+            }
+        }
+        if !others.is_empty() {
+            forbid(&mut facts[index].mounts, &planned, &others);
+        }
+    }
+    Ok(())
 }
 
 /// The bodies that create the volumes that do not exist yet, by name.
@@ -106,10 +166,31 @@ fn new_volumes(facts: &[Facts], details: &[Detail]) -> BTreeMap<String, Json> {
 impl Executor<'_> {
     /// Behind every mount still stands what the plan saw there.
     pub(super) async fn guard_again(&self, object: &ContainerObject) -> Result<(), ApplyError> {
-        match first_change(&self.host.files, &object.watched).await {
+        self.guard_with(&object.watched).await
+    }
+
+    /// The same before data is moved, for the mounts to which none is.
+    pub(super) async fn guard_before_move(&self, object: &ContainerObject) -> Result<(), ApplyError> {
+        let stays = object.watched.iter().filter(|watched| !watched.is_moved());
+        self.guard_with(&stays.cloned().collect::<Vec<_>>()).await
+    }
+
+    async fn guard_with(&self, watched: &[Watched]) -> Result<(), ApplyError> {
+        let arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match first_change(&self.host.files, watched, &arrived).await {
             None => Ok(()),
             Some((target, change)) => Err(ApplyError::DataChanged { target, change }),
         }
+    }
+
+    /// Data was moved to this place.
+    pub(super) fn arrived(&self, path: &str, place: Place) {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), place);
+    }
+
+    /// A move of data is committed: its original is kept for a while. Where, in words; none: there is none.
+    pub(super) async fn settle(&self, data: &Move) -> Result<Option<String>, ApplyError> {
+        settle_move(&self.host.files, self.state, self.module, data).await
     }
 
     /// Starts a new container, if behind its mounts still stands what the plan saw there.

@@ -7,6 +7,8 @@
 //! [`gather`] only looks, and gets an engine handle that can do no more. The decision is `plumbline::plan`. [`execute`]
 //! does what was decided, reads back after every mutation, and puts back what was before when a step fails.
 //!
+//! `data_moves` moves data before new containers are put on it.
+//!
 //! `guarded` has the data guard look behind the mounts before the decision, and again before every start of a new container.
 //!
 //! `neighbours` looks who else on the host would suffer, `left_behind` for networks and volumes that left the declaration.
@@ -18,6 +20,7 @@
 //! can be undone from the moment before it.
 
 mod adopt;
+mod data_moves;
 mod error;
 mod execute;
 mod find;
@@ -41,6 +44,7 @@ mod update;
 mod update_lock;
 
 pub use adopt::{adopt, owner};
+pub(crate) use data_moves::discard_kept;
 pub use error::ApplyError;
 pub use find::{observe_container, owned};
 pub(crate) use gather::read_desired;

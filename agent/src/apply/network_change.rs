@@ -67,7 +67,7 @@ impl<'a> Transaction<'a> {
         }
         let change = self.begin_network(index, &on_it).await?;
         for one in on_it.iter().rev() {
-            self.stop_for_network(one).await?;
+            self.stop_down(one.index, one.old, "its network is made anew").await?;
         }
         self.nobody_else(name, &change).await?;
 
@@ -142,9 +142,9 @@ impl<'a> Transaction<'a> {
     }
 
     /// Stops a container so that not even an engine restart starts it again.
-    async fn stop_for_network(&self, one: &OnIt<'_>) -> Result<(), Failed> {
-        let (engine, old) = (self.executor.engine, one.old);
-        let open = self.open.iter().find(|open| open.index == one.index);
+    pub(super) async fn stop_down(&self, index: usize, old: &Observed, why: &str) -> Result<(), Failed> {
+        let engine = self.executor.engine;
+        let open = self.open.iter().find(|open| open.index == index);
         let Some(change) = open.map(|open| open.begun.number) else { return Ok(()) };
         let announce = |step| {
             let record = Record::Step { change, step };
@@ -155,10 +155,10 @@ impl<'a> Transaction<'a> {
         engine.update(&old.id, &update::no_restart_body()).await.map_err(|error| (what, error.into()))?;
         look(self.executor, &old.id, what, is_held_down).await?;
         announce(Step::Stop)?;
-        let what = "stop of a container on it";
+        let what = "stop of the old container";
         engine.stop(&old.id, old.stop_grace()).await.map_err(|error| (what, error.into()))?;
         look(self.executor, &old.id, what, |shown| shown["State"]["Running"] == json!(false)).await?;
-        self.executor.report.progress(Phase::Stopped, &old.name, "its network is made anew");
+        self.executor.report.progress(Phase::Stopped, &old.name, why);
         Ok(())
     }
 
@@ -215,11 +215,16 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// What leaves the declaration and was on a network that is made anew with these: there is no way back for it alone.
+    /// What leaves the declaration and was on a network that is made anew with these, or has data that is moved with them:
+    /// there is no way back for it alone.
     pub(super) fn leaving_with(&self, group: &[usize]) -> Vec<usize> {
         let facts = |index: usize| &self.decisions[index].0.facts;
         let leaves = |open: &&Open| self.decisions[open.index].0.action == Action::Removed;
-        let with = |open: &&Open| group.iter().any(|one| self.share_new(facts(*one), facts(open.index)));
+        let with = |open: &&Open| {
+            group.iter().any(|one| {
+                self.share_new(facts(*one), facts(open.index)) || self.move_together(*one, open.index)
+            })
+        };
         self.open.iter().filter(leaves).filter(with).map(|open| open.index).collect()
     }
 }

@@ -6,17 +6,20 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::json;
+use plumbline::guard::Place;
+use serde_json::{Value as Json, json};
 
 use super::ApplyError;
+use super::data_moves::settle_move;
 use super::gather::read_desired;
 use super::network_undo::follow_networks;
 use super::recreate::{ASIDE, spare_name};
-use super::undo::{Begun, Owner, has_run, put_all_back, remove, start_seen, there};
+use super::undo::{Begun, Others, Owner, has_run, put_all_back, remove, start_seen, there};
 use super::update::restart_body;
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE};
 use crate::engine::Engine;
-use crate::journal::{NetworkChange, Record, Step};
+use crate::guard::HostFiles;
+use crate::journal::{DataMove, NetworkChange, Record, Step};
 use crate::state::{ContainerState, State};
 
 /// What was done about a module.
@@ -52,6 +55,10 @@ struct Unfinished {
     committed: Vec<(Begun, Option<ContainerState>)>,
     /// Networks of which nothing is committed.
     networks: Vec<NetworkChange>,
+    /// Data of which nothing is committed, in the order in which it was begun.
+    moves: Vec<DataMove>,
+    /// Data that stays where it was moved.
+    moved: Vec<DataMove>,
 }
 
 impl Unfinished {
@@ -82,10 +89,16 @@ impl Unfinished {
                         one.stopping = step == Step::Stop;
                     }
                 }
+                Record::Move(begun) => {
+                    found.moves.retain(|known| known.data.tag != begun.data.tag);
+                    found.moves.push(*begun);
+                }
             }
         }
         let stands = |number: &usize| found.committed.iter().any(|(one, _)| one.number == *number);
         found.networks.retain(|network| !network.changes.iter().any(stands));
+        let moves = std::mem::take(&mut found.moves);
+        (found.moved, found.moves) = moves.into_iter().partition(|begun| begun.changes.iter().any(stands));
         found
     }
 }
@@ -96,8 +109,8 @@ impl Unfinished {
 pub async fn recover(
     engine: &Engine,
     state: &State,
-    installation: &str,
-    module: &str,
+    files: &HostFiles,
+    (installation, module): (&str, &str),
     insist: bool,
 ) -> Result<Option<Recovered>, ApplyError> {
     let journal = state.journal();
@@ -105,7 +118,7 @@ pub async fn recover(
     // A record that is missing is no proof; an engine that does not answer, is not either.
     engine.ask_version().await?;
     let owner = Owner { installation, module };
-    let Unfinished { begun, committed, networks } = Unfinished::of(records);
+    let Unfinished { begun, committed, networks, moves, moved } = Unfinished::of(records);
     let mut recovered = Recovered::default();
     let mut down = Vec::new();
     let mut seen_up = |started: Result<(), ApplyError>| match started {
@@ -115,11 +128,17 @@ pub async fn recover(
         }
         started => started,
     };
+    for one in moved {
+        settle_move(files, state, module, &one.data).await?;
+    }
     for (one, remembered) in committed {
         seen_up(finish(engine, state, module, &one, remembered).await?)?;
         recovered.finished.push(one.change.key);
     }
-    let (lost, begun) = partition(engine, begun).await?;
+    let (lost, begun) = partition(engine, begun, &moves).await?;
+    // What runs on the data keeps it where it is.
+    let is_kept = |one: &DataMove| lost.iter().any(|lost| one.changes.contains(&lost.number));
+    let (kept, moves): (Vec<DataMove>, Vec<DataMove>) = moves.into_iter().partition(is_kept);
     // A new container is to run on it, or nothing was on it.
     let stays = |network: &NetworkChange| {
         network.changes.is_empty() || lost.iter().any(|one| network.changes.contains(&one.number))
@@ -131,11 +150,20 @@ pub async fn recover(
             (network, stays)
         })
         .collect();
+    for one in &kept {
+        settle_move(files, state, module, &one.data).await?;
+    }
     for one in lost {
         seen_up(keep_new(engine, &one).await?)?;
         recovered.finished.push(one.change.key);
     }
-    let put_back = put_all_back(engine, owner, &begun, &networks).await;
+    let put_back = put_all_back(
+        engine,
+        owner,
+        &begun,
+        Others { networks: &networks, files, moves: &moves, kept: &kept },
+    )
+    .await;
     put_back.placed?;
     seen_up(put_back.started)?;
     if insist && put_back.owed {
@@ -180,15 +208,33 @@ async fn finish(
 
 /// Changes whose old container is gone, or never was, and those that can be undone. The journal may have lost the record
 /// that one was committed.
-async fn partition(engine: &Engine, begun: Vec<Begun>) -> Result<(Vec<Begun>, Vec<Begun>), ApplyError> {
-    let (mut lost, mut undoable) = (Vec::new(), Vec::new());
-    for one in begun {
+///
+/// Containers whose data is moved together stay together: as long as one of the old ones is there, all are undone, and the
+/// data comes back to them.
+async fn partition(
+    engine: &Engine,
+    begun: Vec<Begun>,
+    moves: &[DataMove],
+) -> Result<(Vec<Begun>, Vec<Begun>), ApplyError> {
+    let (mut has_old, mut can_be_undone) = (Vec::new(), Vec::new());
+    for one in &begun {
         let there = match &one.change.old {
-            Some(old) => there(engine, &old.id).await?.is_some(),
-            None => !was_started(engine, &one).await?,
+            Some(old) => {
+                let there = there(engine, &old.id).await?.is_some();
+                has_old.extend(there.then_some(one.number));
+                there
+            }
+            None => !was_started(engine, one).await?,
         };
-        if there { undoable.push(one) } else { lost.push(one) }
+        can_be_undone.extend(there.then_some(one.number));
     }
+    let together = |number: usize| {
+        let of = moves.iter().filter(|one| one.changes.contains(&number));
+        of.flat_map(|one| &one.changes).any(|other| has_old.contains(other))
+    };
+    let (undoable, lost) = begun.into_iter().partition(|one| {
+        can_be_undone.contains(&one.number) || one.change.old.is_none() && together(one.number)
+    });
     Ok((lost, undoable))
 }
 
@@ -223,13 +269,24 @@ pub async fn cut_off(engine: &Engine, installation: &str) -> Result<BTreeSet<Str
     Ok(modules)
 }
 
+/// Its data may have been moved when the apply was cut off, and some engines make an empty directory where it was.
+async fn check_sources(files: &HostFiles, shown: &Json) -> Result<(), ApplyError> {
+    for mount in shown["Mounts"].as_array().into_iter().flatten().filter(|mount| mount["Type"] == "bind") {
+        let path = mount["Source"].as_str().unwrap_or_default();
+        if files.place(path).await == Place::Missing {
+            return Err(ApplyError::MissingSource { path: path.to_owned() });
+        }
+    }
+    Ok(())
+}
+
 /// Where the journal is lost: containers of a module that wait aside, stopped, while nothing runs in their place, get
 /// their names back and run. Nothing is removed. Returns their names.
 pub async fn recover_by_labels(
     engine: &Engine,
     state: &State,
-    installation: &str,
-    module: &str,
+    files: &HostFiles,
+    (installation, module): (&str, &str),
 ) -> Result<Vec<String>, ApplyError> {
     let mut back = Vec::new();
     let labels = [(LABEL_INSTALLATION, installation), (LABEL_MODULE, module)];
@@ -251,6 +308,7 @@ pub async fn recover_by_labels(
             }
             engine.rename(in_place["Id"].as_str().unwrap_or_default(), &spare_name(name)).await?;
         }
+        check_sources(files, &shown).await?;
         engine.rename(&id, name).await?;
         let remembered = state.module(module).containers.get(key).and_then(|one| read_desired(&one.desired));
         if let Some(desired) = remembered {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::Mutex;
 
 use plumbline::diff::SecretHasher;
 use plumbline::plan::{Decision, gravest, outcome};
@@ -25,6 +26,8 @@ pub trait Report: Sync {
     fn progress(&self, phase: Phase, object: &str, detail: &str);
     /// An image is being pulled.
     fn pulling(&self, image: &str, done: u64, total: u64);
+    /// Data is being moved to this place: bytes copied and compared, and how many there are of both.
+    fn moving(&self, to: &str, done: u64, total: u64);
 }
 
 /// What came of an apply.
@@ -87,7 +90,7 @@ async fn run(
     let recreate = request.recreate() == RecreatePolicy::Allow;
     let allowed = Allowed::of(spec, recreate, &request.accepted_data)?;
     let host = Host { files: files.clone(), ..Host::ask(engine, installation).await? };
-    if let Some(recovered) = recover(engine, state, installation, spec.name(), false).await? {
+    if let Some(recovered) = recover(engine, state, files, (installation, spec.name()), false).await? {
         report.progress(Phase::Recovered, "", &recovered.to_string());
     }
     let look = async || {
@@ -125,7 +128,8 @@ async fn run(
         *reached = Some(result);
         return Ok(());
     }
-    let executor = Executor { engine, state, host: &host, module: spec.name(), report };
+    let executor =
+        Executor { engine, state, host: &host, module: spec.name(), report, arrived: Mutex::default() };
     let work: Vec<(Decision, Detail)> = decisions.into_iter().zip(details).collect();
     let mut done = executor.execute(&work, &mut result).await;
     // What this engine did not change in place is remembered now: the same decision makes it a recreation.
@@ -232,6 +236,14 @@ fn token(
     details: &[Detail],
     hasher: &SecretHasher,
 ) -> String {
+    let mut result = result.clone();
+    // Who uses data changes how much it is.
+    for data in result.objects.iter_mut().flat_map(|object| &mut object.mounts) {
+        if let Some(data_move) = &mut data.data_move {
+            (data_move.bytes, data_move.entries) = (0, 0);
+            data.detail.clear();
+        }
+    }
     let mut text = format!("{:?}{}{:?}", spec.encode_to_vec(), allowed.text(), result.encode_to_vec());
     for detail in details {
         if let Detail::Container(object) = detail {

@@ -8,13 +8,14 @@ use plumbline::plan::{Decision, Standing};
 use plumbline::proto::v1::{Action, ObjectKind, Phase};
 use serde_json::{Value as Json, json};
 
+use super::data_moves::OpenMove;
 use super::execute::{Executor, step};
 use super::network_change::OpenNetwork;
 use super::recreate::{Failed, aside_name, is_held_down, look, replace, spare_name};
-use super::undo::{Begun, Owner, put_all_back, remove};
+use super::undo::{Begun, Others, Owner, put_all_back, remove};
 use super::{ApplyError, ContainerObject, Detail, update};
 use crate::container::Observed;
-use crate::journal::{Change, Entry, Old, Record, Step};
+use crate::journal::{Change, DataMove, Entry, Old, Record, Step};
 use crate::state::ContainerState;
 
 /// What can still be undone.
@@ -27,6 +28,12 @@ pub(super) struct Transaction<'a> {
     pub(super) open: Vec<Open>,
     /// The networks that are made anew.
     pub(super) networks: Vec<OpenNetwork>,
+    /// The data that is moved.
+    pub(super) moves: Vec<OpenMove>,
+    /// All data that is to be moved was, or is being.
+    pub(super) data_moved: bool,
+    /// What the result says of objects, by their index.
+    pub(super) said: Vec<(usize, String)>,
     /// Which objects, by their index, are as they were before.
     back: Vec<usize>,
     /// Something is left to be done that could not be done now.
@@ -51,6 +58,9 @@ impl<'a> Transaction<'a> {
             begun: 0,
             open: Vec::new(),
             networks: Vec::new(),
+            moves: Vec::new(),
+            data_moved: false,
+            said: Vec::new(),
             back: Vec::new(),
             unfinished: false,
         }
@@ -90,8 +100,14 @@ impl<'a> Transaction<'a> {
     ) -> Result<String, ApplyError> {
         let executor = self.executor;
         let name = self.decisions[index].0.facts.engine_name.clone();
-        self.begin(index, Some(name.clone()), None)?;
-        let at = self.open.len() - 1;
+        let at = match self.open.iter().position(|open| open.index == index) {
+            // Data was moved for it.
+            Some(at) => at,
+            None => {
+                self.begin(index, Some(name.clone()), None)?;
+                self.open.len() - 1
+            }
+        };
         let (step, source) = match executor.create(&self.entry, &mut self.open[at].begun, object).await {
             Ok(id) => return Ok(id),
             Err(failed) => failed,
@@ -123,7 +139,7 @@ impl<'a> Transaction<'a> {
         };
         let begun = self.open.iter().position(|open| open.index == index);
         let at = match begun {
-            // It was stopped already, for a network that is made anew.
+            // It was stopped already, for a network that is made anew or data that is moved.
             Some(at) => at,
             None => {
                 self.begin(index, Some(spare_name(&name)), Some(old))?;
@@ -135,7 +151,8 @@ impl<'a> Transaction<'a> {
             Ok(id) => return Ok(id),
             Err(failed) => failed,
         };
-        let left = if matches!(step, "creation" | "reading back" | "data guard") {
+        let was_stopped = begun.is_some();
+        let left = if !was_stopped && matches!(step, "creation" | "reading back" | "data guard") {
             "the old container was not touched"
         } else if old.running {
             "the old container runs again, under its own name"
@@ -223,6 +240,7 @@ impl<'a> Transaction<'a> {
                 || other.bound_to.contains(&one.key)
                 || self.share_new(one, other)
         };
+        let is_bound = |one: usize, other: usize| is_bound(one, other) || self.move_together(one, other);
         let mut group = vec![index];
         let mut next = 0;
         while let Some(&one) = group.get(next) {
@@ -253,6 +271,7 @@ impl<'a> Transaction<'a> {
             }
         })?;
         self.networks_stand(&these)?;
+        self.moves_stand(&these).await?;
         for open in these {
             let Some(old) = &open.begun.change.old else { continue };
             self.entry.write(&Record::Step { change: open.begun.number, step: Step::Remove })?;
@@ -271,6 +290,11 @@ impl<'a> Transaction<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What the result says of objects, by their index.
+    pub(super) fn said(&self) -> &[(usize, String)] {
+        &self.said
     }
 
     /// Which objects, by their index, are as they were before.
@@ -293,7 +317,11 @@ impl<'a> Transaction<'a> {
         let begun: Vec<Begun> = open.iter().map(|open| open.begun.clone()).collect();
         let networks = std::mem::take(&mut self.networks);
         let changes: Vec<_> = networks.iter().map(|network| (network.change.clone(), false)).collect();
-        let put_back = put_all_back(self.executor.engine, self.owner(), &begun, &changes).await;
+        let moves: Vec<DataMove> =
+            std::mem::take(&mut self.moves).into_iter().map(|open| open.begun).collect();
+        let files = &self.executor.host.files;
+        let others = Others { networks: &changes, files, moves: &moves, kept: &[] };
+        let put_back = put_all_back(self.executor.engine, self.owner(), &begun, others).await;
         let done = put_back.placed.and(put_back.started);
         for open in &open {
             let (name, left) = match &open.begun.change.old {

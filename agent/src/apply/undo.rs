@@ -4,10 +4,12 @@
 use serde_json::{Value as Json, json};
 
 use super::ApplyError;
+use super::data_moves::undo_moves;
 use super::network_undo::put_network_back;
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, made_volumes};
 use crate::engine::{Engine, EngineError};
-use crate::journal::{Change, NetworkChange, Old};
+use crate::guard::HostFiles;
+use crate::journal::{Change, DataMove, NetworkChange, Old};
 
 const TRIES: u32 = 3;
 const BETWEEN_TRIES: std::time::Duration = std::time::Duration::from_millis(100);
@@ -29,6 +31,19 @@ pub(super) struct Begun {
     pub(super) new: Option<String>,
     /// The old one's stop was announced by an agent that is no more, and nothing after it: the engine may be at it.
     pub(super) stopping: bool,
+}
+
+/// What else is put back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Others<'a> {
+    /// The networks that were being made anew, each with whether what is there now shall stay.
+    pub(super) networks: &'a [(NetworkChange, bool)],
+    /// The host's files.
+    pub(super) files: &'a HostFiles,
+    /// The data that was being moved, in the order in which it was begun.
+    pub(super) moves: &'a [DataMove],
+    /// Data that stays where it was moved: nothing that had it before may be started.
+    pub(super) kept: &'a [DataMove],
 }
 
 /// What came of putting back.
@@ -53,19 +68,17 @@ struct Restarted {
 /// Every step is tried, whatever the others come to; the first error is returned. `begun` is in the order in which it was
 /// begun.
 ///
-/// `networks`: those that were being made anew, each with whether what is there now shall stay.
-///
 /// It is done again where a step failed, and where a call that was given up has ended since: the engine may have made the
 /// container, stopped the old one or given it another name after all was back.
 pub(super) async fn put_all_back(
     engine: &Engine,
     owner: Owner<'_>,
     begun: &[Begun],
-    networks: &[(NetworkChange, bool)],
+    others: Others<'_>,
 ) -> PutBack {
     let mut restarted = Restarted::default();
-    let mut put_back = put_back_once(engine, owner, begun, networks, &mut restarted).await;
-    if begun.is_empty() && networks.is_empty() {
+    let mut put_back = put_back_once(engine, owner, begun, others, &mut restarted).await;
+    if begun.is_empty() && others.networks.is_empty() && others.moves.is_empty() {
         return put_back;
     }
     for _ in 1..TRIES {
@@ -76,7 +89,7 @@ pub(super) async fn put_all_back(
         } else {
             tokio::time::sleep(BETWEEN_TRIES).await;
         }
-        put_back = put_back_once(engine, owner, begun, networks, &mut restarted).await;
+        put_back = put_back_once(engine, owner, begun, others, &mut restarted).await;
     }
     PutBack { owed: engine.has_unanswered(), ..put_back }
 }
@@ -85,26 +98,46 @@ async fn put_back_once(
     engine: &Engine,
     owner: Owner<'_>,
     begun: &[Begun],
-    networks: &[(NetworkChange, bool)],
+    others: Others<'_>,
     restarted: &mut Restarted,
 ) -> PutBack {
     let mut placed: Result<(), ApplyError> = Ok(());
-    let mut startable = Vec::new();
+    // Containers that must not be started, for their data is not where they have it.
+    let mut apart: Vec<usize> = others.kept.iter().flat_map(|one| one.changes.iter().copied()).collect();
+    // Those of which the new one may run: never two over the same data.
+    let mut beside = Vec::new();
     for one in begun.iter().rev() {
-        let done = put_back(engine, owner, one).await;
-        // Never two over the same data.
-        if done.is_ok() || nothing_new_runs(engine, owner, one).await {
-            startable.push(one.number);
+        let put = put_back(engine, owner, one).await;
+        if put.is_err() {
+            apart.push(one.number);
+            if !nothing_new_runs(engine, owner, one).await {
+                beside.push(one.number);
+            }
         }
-        placed = placed.and(done);
+        placed = placed.and(put);
+    }
+    for one in others.moves.iter().rev() {
+        // What runs on the data holds it where it is.
+        let is_free = !one.changes.iter().any(|number| apart.contains(number));
+        let undone = match is_free {
+            true => undo_moves(others.files, std::slice::from_ref(one)).await,
+            false => Ok(()),
+        };
+        if !is_free || undone.is_err() {
+            apart.extend(&one.changes);
+        }
+        placed = placed.and(undone.map_err(ApplyError::from));
     }
     // New containers are gone from them, old ones are not started yet.
-    for (change, keep) in networks.iter().rev() {
+    for (change, keep) in others.networks.iter().rev() {
         placed = placed.and(put_network_back(engine, change, *keep).await);
     }
     let mut started: Result<(), ApplyError> = Ok(());
-    for one in begun.iter().filter(|one| startable.contains(&one.number)) {
-        let Some(old) = &one.change.old else { continue };
+    let moving =
+        |number: &usize| others.moves.iter().chain(others.kept).any(|one| one.changes.contains(number));
+    let may_start =
+        |one: &&Begun| !beside.contains(&one.number) && !(moving(&one.number) && apart.contains(&one.number));
+    for old in begun.iter().filter(may_start).filter_map(|one| one.change.old.as_ref()) {
         match start_again(engine, old).await {
             Ok(true) => restarted.owners.push(old.id.clone()),
             Ok(false) => {}

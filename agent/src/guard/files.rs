@@ -53,6 +53,11 @@ impl HostFiles {
         Self { root: root.to_owned() }
     }
 
+    /// Where the host's root is.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// What is at a path of the host.
     pub(crate) async fn place(&self, path: &str) -> Place {
         look(self.root.clone(), path.to_owned()).await.place

@@ -8,8 +8,8 @@ use plumbline::proto::v1::{
 };
 use serde_json::Value as Json;
 
-use super::HostFiles;
 use super::files::Seen;
+use super::{HostFiles, PlannedMove};
 use crate::apply::{ApplyError, ContainerObject, Host};
 use crate::container::{Mounted, Observed, is_generated_name};
 use crate::engine::EngineReader;
@@ -23,6 +23,15 @@ pub struct Watched {
     /// What it holds changes without anybody's doing: the container has it already, others get it in the same apply, or a
     /// creation fills it with the image's files.
     is_in_use: bool,
+    /// The data is moved there in the same apply: what stands there then, counts.
+    is_moved: bool,
+}
+
+impl Watched {
+    /// Data is moved there in the same apply.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.is_moved
+    }
 }
 
 /// Containers that share what stands behind their mounts are started one after the other, and the first may write there.
@@ -47,11 +56,25 @@ pub(crate) fn mark_shared(all: &mut [&mut Guarded]) {
 pub(crate) struct Guarded {
     pub(crate) verdicts: Vec<MountVerdict>,
     pub(crate) watched: Vec<Watched>,
+    /// The data that is moved for it.
+    pub(crate) moves: Vec<PlannedMove>,
+    /// The host paths of all that shall be mounted, as far as they are known.
+    pub(crate) paths: Vec<String>,
 }
 
 /// The target of the first mount behind which something else stands than what was planned on, and what it is now.
-pub(crate) async fn first_change(files: &HostFiles, watched: &[Watched]) -> Option<(String, String)> {
+/// `arrived`: by their paths, the places to which data was moved since, as they were then.
+pub(crate) async fn first_change(
+    files: &HostFiles,
+    watched: &[Watched],
+    arrived: &BTreeMap<String, Place>,
+) -> Option<(String, String)> {
     for one in watched {
+        let arrived = arrived.get(&one.path).filter(|_| one.is_moved);
+        let one = match arrived {
+            Some(place) => &Watched { planned: place.clone(), is_in_use: true, ..one.clone() },
+            None => one,
+        };
         let now = files.place(&one.path).await;
         if has_changed(&one.planned, &now, one.is_in_use) {
             let words = match now {
@@ -76,10 +99,12 @@ pub(crate) async fn first_change(files: &HostFiles, watched: &[Watched]) -> Opti
 
 /// Looks at the mounts of the containers of one module.
 pub(crate) struct Looker<'a> {
-    reader: &'a EngineReader,
-    files: &'a HostFiles,
+    pub(super) reader: &'a EngineReader,
+    pub(super) files: &'a HostFiles,
+    /// Where the engine keeps its files.
+    pub(super) engine_root: &'a str,
     /// Why the host's files are not to be seen.
-    hidden: Option<String>,
+    pub(super) hidden: Option<String>,
     /// The bodies that will create the module's volumes that do not exist yet, by name.
     new_volumes: BTreeMap<String, Json>,
 }
@@ -87,10 +112,23 @@ pub(crate) struct Looker<'a> {
 /// The mount as it shall be.
 struct Desired {
     target: String,
+    /// bind or volume.
+    kind: String,
     after: After,
     /// Where it is on the host, if that is known.
     path: Option<String>,
     watched: Option<Watched>,
+}
+
+impl Desired {
+    /// bind or volume, the source as declared, and the host path.
+    fn place(&self) -> (&str, &str, Option<&str>) {
+        let source = match &self.after {
+            After::Mounted { source, .. } => source.as_str(),
+            After::SameVolume | After::NotMounted { .. } => "",
+        };
+        (&self.kind, source, self.path.as_deref())
+    }
 }
 
 impl<'a> Looker<'a> {
@@ -100,7 +138,7 @@ impl<'a> Looker<'a> {
         new_volumes: BTreeMap<String, Json>,
     ) -> Self {
         let hidden = host.files.is_not_the_host(&host.engine_root).await;
-        Self { reader, files: &host.files, hidden, new_volumes }
+        Self { reader, files: &host.files, engine_root: &host.engine_root, hidden, new_volumes }
     }
 
     /// Looks at all mounts of a container that is to be made.
@@ -132,12 +170,22 @@ impl<'a> Looker<'a> {
                 (after, _) => after.clone(),
             };
             let mounting = Mounting { target: own.target.clone(), before: before.clone(), after };
-            let Some(verdict) = judge(key, &mounting) else { continue };
+            let Some(mut verdict) = judge(key, &mounting) else { continue };
+            let former = object.moved_from.get(&own.target);
+            let planned = match former {
+                Some(former) => self.move_to(former, own.place(), before, &mut verdict).await?,
+                None => None,
+            };
+            let is_moved = planned.is_some();
+            guarded.moves.extend(planned);
+            guarded.paths.extend(own.path.clone());
             let is_in_use = matches!(verdict.verdict(), DataGuardVerdict::Same | DataGuardVerdict::Moved);
             let watched = own.watched.clone();
-            guarded.watched.extend(
-                watched.map(|watched| Watched { is_in_use: watched.is_in_use || is_in_use, ..watched }),
-            );
+            guarded.watched.extend(watched.map(|watched| Watched {
+                is_in_use: watched.is_in_use || is_in_use,
+                is_moved,
+                ..watched
+            }));
             guarded.verdicts.push(verdict);
         }
         if let Some(observed) = observed {
@@ -164,11 +212,27 @@ impl<'a> Looker<'a> {
         };
         let watched =
             path.clone().filter(|_| !matches!(place, Place::Unseen { .. } | Place::New)).map(|path| {
-                Watched { target: target.clone(), path, planned: place.clone(), is_in_use: !is_bind }
+                Watched {
+                    target: target.clone(),
+                    path,
+                    planned: place.clone(),
+                    is_in_use: !is_bind,
+                    is_moved: false,
+                }
             });
         let is_made = mount.bind.as_ref().is_some_and(BindOptions::create_host_path);
         let place = if place == Place::Missing && is_made { Place::New } else { place };
-        Ok(Desired { target, after: After::Mounted { source, place }, path, watched })
+        let kind = mount.r#type().to_owned();
+        Ok(Desired { target, kind, after: After::Mounted { source, place }, path, watched })
+    }
+
+    /// It does not exist yet, and the engine will make it as a directory of its own.
+    pub(super) fn is_new_plain_volume(&self, name: &str) -> bool {
+        let is_plain = |create: &Json| {
+            create["Driver"].as_str().unwrap_or("local") == "local"
+                && create["DriverOpts"].as_object().is_none_or(serde_json::Map::is_empty)
+        };
+        self.new_volumes.get(name).is_some_and(is_plain)
     }
 
     async fn on_host(&self, path: &str) -> Place {

@@ -1,4 +1,5 @@
-//! A Unix socket before the engine's: counts the calls, can hold one back, and can be as dead as a stopped engine.
+//! A Unix socket before the engine's: counts the calls, can hold one back, and can be as dead as a stopped engine. It gives
+//! the engine an id of its own, for an engine has one agent of an installation, and the hosts of a fleet share the one.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
@@ -131,13 +132,31 @@ impl Shared {
         }
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let _ = io::copy(&mut &engine, &mut &*agent);
+                let _ = self.answers(&engine, agent);
                 let _ = agent.shutdown(Shutdown::Both);
             });
             let mut requests = BufReader::new(agent);
             while let Ok(true) = self.request(&mut requests, &engine) {}
             let _ = engine.shutdown(Shutdown::Write);
         });
+    }
+
+    /// Passes answers on as they come. The id is at the beginning of one, so in one piece with it.
+    fn answers(&self, mut engine: &UnixStream, mut agent: &UnixStream) -> io::Result<()> {
+        const MEMBER: &[u8] = b"\r\n{\"ID\":\"";
+        let name = self.path.file_stem().expect("it has a name").as_encoded_bytes();
+        let mut piece = vec![0; 64 * 1024];
+        loop {
+            let length = engine.read(&mut piece)?;
+            if length == 0 {
+                return Ok(());
+            }
+            let found = piece[..length].windows(MEMBER.len()).position(|window| window == MEMBER);
+            if let Some(id) = found.map(|at| at + MEMBER.len()) {
+                piece[id..id + name.len()].copy_from_slice(name);
+            }
+            agent.write_all(&piece[..length])?;
+        }
     }
 
     /// Passes one request on; false if there was none.
