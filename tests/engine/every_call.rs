@@ -20,14 +20,16 @@ use crate::served::Served;
 use crate::site::{docker, hold, text};
 use crate::wrong_answer::{Counted, Engine, Wrong};
 
-/// How long the agent waits for the engine.
+/// How long an agent waits for the engine that is made to wait in vain. A busy engine takes some of it for a start.
 const DEADLINE: Duration = Duration::from_millis(2500);
+/// How long another agent waits.
+const PATIENT: Duration = Duration::from_secs(60);
 /// The container's own, which a stop may take beyond it.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long the agent's recovery may take.
 const RECOVERY: Duration = Duration::from_secs(30);
-/// Hosts side by side.
-const WORKERS: usize = 6;
+/// Hosts side by side, with agents that wait shortly and long.
+const WORKERS: [(Duration, usize); 2] = [(DEADLINE, 3), (PATIENT, 3)];
 const DATA: &str = "what must not be lost";
 
 /// What would come of the apply if all went well.
@@ -53,14 +55,17 @@ struct World {
     folder: String,
     edit: u32,
     volume: String,
+    test: String,
+    deadline: Duration,
 }
 
 impl World {
-    async fn new(test: &str) -> Self {
-        let host = Served::impatient(test, DEADLINE).await;
+    async fn new(test: &str, deadline: Duration) -> Self {
+        let host = Served::impatient(test, deadline).await;
         let folder = host.site.host_folder("data");
         std::fs::write(format!("{folder}/bound"), DATA).expect("written");
-        let mut world = Self { host, port: free_ports(), folder, edit: 0, volume: String::new() };
+        let (port, test) = (free_ports(), test.to_owned());
+        let mut world = Self { host, port, folder, edit: 0, volume: String::new(), test, deadline };
         world.apply_rightly().await;
         docker(&["exec", &world.host.container(), "sh", "-c", &format!("echo '{DATA}' > /anonymous/file")]);
         world.volume = world.anonymous(&world.host.site.inspect("c").await);
@@ -82,7 +87,7 @@ impl World {
 
     /// A busy engine may take longer than this agent waits.
     async fn apply_rightly(&mut self) {
-        for _ in 0..4 {
+        for _ in 0..8 {
             let request =
                 self.host.request(&uuid::Uuid::new_v4().to_string(), &self.spec(Kind::Replaced), true);
             match self.host.events(request).await.pop().and_then(|last| last.event) {
@@ -297,51 +302,72 @@ fn jobs(kind: Kind, calls: &[String]) -> Vec<Job> {
     jobs
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_old_or_a_new_one_runs_whichever_call_is_answered_wrongly() {
-    let mut first = World::new("every0").await;
-    let mut all: VecDeque<Job> = VecDeque::new();
-    for kind in [Kind::Replaced, Kind::RolledBack] {
-        let calls = first.calls(kind).await;
-        first.recovers().await.expect("all is well");
-        all.extend(jobs(kind, &calls));
-    }
-    assert!(all.len() > 100, "only {} applies", all.len());
-    let (count, all) = (all.len(), Arc::new(Mutex::new(all)));
+/// The agent waits in vain.
+fn is_late(wrong: Wrong) -> bool {
+    matches!(wrong, Wrong::Silent(_) | Wrong::AnsweredLate(_) | Wrong::DoneLate(_))
+}
+
+/// Does these side by side. Returns how many came to pass, and what was wrong.
+async fn run_all(worlds: Vec<World>, jobs: VecDeque<Job>) -> (usize, Vec<String>) {
+    let jobs = Arc::new(Mutex::new(jobs));
     let mut workers = Vec::new();
-    let mut worlds = vec![first];
-    for number in 1..WORKERS {
-        worlds.push(World::new(&format!("every{number}")).await);
-    }
     for mut world in worlds {
-        let all = all.clone();
+        let jobs = jobs.clone();
         workers.push(tokio::spawn(async move {
-            let (mut violations, mut runs) = (Vec::new(), 0);
-            let next = || all.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let (mut runs, mut violations) = (0, Vec::new());
+            let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             while let Some(job) = next() {
                 match world.run(job).await {
                     Some(Ok(())) => runs += 1,
                     Some(Err(found)) => {
+                        eprintln!("{found}");
                         violations.push(found);
                         // What it left is no ground for more.
-                        break;
+                        world =
+                            World::new(&format!("{}x{}", world.test, violations.len()), world.deadline).await;
                     }
                     None => {}
                 }
             }
             let data = docker(&["exec", &world.host.container(), "cat", "/anonymous/file"]);
-            if violations.is_empty() && data != DATA {
+            if data != DATA {
                 violations.push(format!("the volume's data: {data}"));
             }
-            (violations, runs)
+            (runs, violations)
         }));
     }
-    let (mut violations, mut runs) = (Vec::new(), 0);
+    let (mut runs, mut violations) = (0, Vec::new());
     for worker in workers {
-        let (found, ran) = worker.await.expect("it ends");
-        violations.extend(found);
+        let (ran, found) = worker.await.expect("it ends");
         runs += ran;
+        violations.extend(found);
     }
+    (runs, violations)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_or_a_new_one_runs_whichever_call_is_answered_wrongly() {
+    let mut worlds = Vec::new();
+    for (deadline, count) in WORKERS {
+        let mut some = Vec::new();
+        for number in 0..count {
+            some.push(World::new(&format!("every{}n{number}", deadline.as_secs()), deadline).await);
+        }
+        worlds.push(some);
+    }
+    let mut all: Vec<Job> = Vec::new();
+    for kind in [Kind::Replaced, Kind::RolledBack] {
+        let calls = worlds[1][0].calls(kind).await;
+        worlds[1][0].recovers().await.expect("all is well");
+        all.extend(jobs(kind, &calls));
+    }
+    let count = all.len();
+    assert!(count > 100, "only {count} applies");
+    let (late, others) = all.into_iter().partition(|job| is_late(job.wrong));
+    let patient = worlds.pop().expect("there are two");
+    let impatient = worlds.pop().expect("there are two");
+    let ended = tokio::join!(run_all(impatient, late), run_all(patient, others));
+    let (runs, violations) = (ended.0.0 + ended.1.0, [ended.0.1, ended.1.1].concat());
     println!("{runs} wrong answers of {count}");
     assert!(violations.is_empty(), "{}", violations.join("\n"));
     // Fewer calls may be made where a container is watched for a shorter while.

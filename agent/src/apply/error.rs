@@ -205,6 +205,18 @@ impl ApplyError {
         }
     }
 
+    /// What was done to this object stands, and the agent's memory does not know it.
+    pub(super) fn unremembered(object: &str, error: StateError) -> Self {
+        Self::Step {
+            object: object.to_owned(),
+            step: "remembering",
+            source: Box::new(error.into()),
+            left: "what was applied stands: plan again when the agent's data directory can be written"
+                .to_owned(),
+            rolled_back: false,
+        }
+    }
+
     /// The same after other objects of the module were changed.
     #[must_use]
     pub(super) fn partly(self, more: Vec<String>) -> Self {

@@ -85,7 +85,8 @@ impl<'a> Transaction<'a> {
             old: old.map(as_old),
             guests: old.map(|_| self.guests(&facts.key)).unwrap_or_default(),
         };
-        self.entry.write(&Record::Begin(Box::new(change.clone())))?;
+        let begins = self.entry.write(&Record::Begin(Box::new(change.clone())));
+        step(&change.name, "the journal", begins)?;
         let begun = Begun { number: self.begun, change, new: None, stopping: false };
         self.begun += 1;
         self.open.push(Open { index, begun, verified: None });
@@ -264,17 +265,23 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         let stand = these.iter().map(|open| (open.begun.number, open.verified.clone())).collect();
-        self.entry.write(&Record::Committed(stand))?;
-        self.executor.state.change(self.executor.module, |module| {
-            for open in &these {
-                module.committed(&open.begun.change, open.verified.clone());
-            }
-        })?;
-        self.networks_stand(&these)?;
-        self.moves_stand(&these).await?;
+        if let Err(error) = self.entry.write(&Record::Committed(stand)) {
+            // They are not: they can be undone, and are.
+            self.open.extend(these);
+            return Err(error.into());
+        }
+        if let Err(error) = self.remember(&these).await {
+            // They stand all the same. The journal knows, and whoever recovers remembers it.
+            self.unfinished = true;
+            tracing::warn!(module = self.executor.module, %error, "what was committed is not remembered yet");
+        }
         for open in these {
             let Some(old) = &open.begun.change.old else { continue };
-            self.entry.write(&Record::Step { change: open.begun.number, step: Step::Remove })?;
+            let announced = self.entry.write(&Record::Step { change: open.begun.number, step: Step::Remove });
+            if let Err(error) = announced {
+                // Recovery does not need it: it asks the engine.
+                tracing::warn!(container = old.id, %error, "a removal could not be announced");
+            }
             let why = if open.verified.is_some() { "the old container" } else { "it left the declaration" };
             match remove(self.executor.engine, &old.id).await {
                 Ok(()) => self.executor.report.progress(
@@ -290,6 +297,16 @@ impl<'a> Transaction<'a> {
             }
         }
         Ok(())
+    }
+
+    async fn remember(&mut self, these: &[Open]) -> Result<(), ApplyError> {
+        self.executor.state.change(self.executor.module, |module| {
+            for open in these {
+                module.committed(&open.begun.change, open.verified.clone());
+            }
+        })?;
+        self.networks_stand(these)?;
+        self.moves_stand(these).await
     }
 
     /// What the result says of objects, by their index.
