@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use plumbline::proto::v1::agent_service_server::{AgentServiceServer, SERVICE_NAME};
 use plumbline::tls::{Identity, Role, TlsError};
@@ -26,6 +27,16 @@ pub struct AgentOptions {
     /// The engine's Unix socket.
     #[arg(long, default_value = "/var/run/docker.sock", env = "PLUMBLINE_ENGINE")]
     pub engine: PathBuf,
+    /// How long the engine may take for a call, in seconds; a stop that much longer than the container's own grace period.
+    /// Longer, where its disk is slow: what it has not done by then counts as failed, and is undone.
+    #[arg(
+        long,
+        default_value_t = 60,
+        env = "PLUMBLINE_ENGINE_DEADLINE",
+        value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(1..=3600)
+    )]
+    pub engine_deadline: u64,
     /// Where the host's root is mounted, with all that is mounted in it. For an agent in a container (`docker run -v
     /// /:/host:ro --cap-add SYS_PTRACE`): the data guard looks there for what stands behind mounts.
     #[arg(long, default_value = "/", env = "PLUMBLINE_HOST_ROOT", value_name = "PATH")]
@@ -79,13 +90,14 @@ pub async fn run(options: &AgentOptions, shutdown: impl Future<Output = ()>) -> 
     let identity = Identity::load(&options.ca, &options.cert, &options.key)?;
     let listener = listen(&options.listen).await?;
     let settings = Settings { files: HostFiles::below(&options.host_root), monitor: options.monitor.monitor };
-    serve_agent(listener, &options.engine, settings, &options.data_dir, &identity, shutdown).await
+    let engine = Engine::new(&options.engine).deadline(Duration::from_secs(options.engine_deadline));
+    serve_agent(listener, engine, settings, &options.data_dir, &identity, shutdown).await
 }
 
 /// Runs an agent on a listener that is bound already.
 pub async fn serve_agent(
     listener: TcpListener,
-    engine_socket: &Path,
+    engine: Engine,
     settings: Settings,
     data_dir: &Path,
     identity: &Identity,
@@ -96,7 +108,6 @@ pub async fn serve_agent(
         return Err(AgentError::Role { role: peer.role, name: peer.name.clone() });
     }
     let state = Arc::new(State::open(data_dir)?);
-    let engine = Engine::new(engine_socket);
     match engine.version().await {
         Ok(version) => tracing::info!(engine = version.engine, api = %version.api, "the engine answers"),
         // It may come later; every call says so until then.

@@ -32,6 +32,10 @@ mount --rbind /sys/fs/cgroup "$1/groups"
 mount -t sysfs sysfs /sys
 mount --move "$1/groups" /sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs /run
+if [ -n "$2" ]; then
+    mkdir "$1/data"
+    mount -t tmpfs -o "size=$2" tmpfs "$1/data"
+fi
 mount --make-rshared /
 ip link set lo up
 echo ready > "$1/ready"
@@ -58,12 +62,18 @@ pub(crate) struct OwnEngine {
 impl OwnEngine {
     /// Starts one, with the sample images.
     pub(crate) fn new(test: &str) -> Self {
+        Self::with_disk(test, "")
+    }
+
+    /// The same with a disk of its own, of this size (as `64m`).
+    pub(crate) fn with_disk(test: &str, size: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("groups")).expect("a folder");
         std::fs::write(folder.path().join("daemon.json"), "{}").expect("written");
         let mut command = Command::new("unshare");
         command.args(["--mount", "--net", "--propagation", "slave", "sh", "-c", NAMESPACES, "sh"]);
-        let namespaces = command.arg(folder.path()).stdin(Stdio::null()).spawn().expect("unshare is needed");
+        let namespaces =
+            command.arg(folder.path()).arg(size).stdin(Stdio::null()).spawn().expect("unshare is needed");
         let namespaces = Process(namespaces);
         wait_for(
             "namespaces (root is needed for them)",
@@ -100,6 +110,17 @@ impl OwnEngine {
             asked.is_ok_and(|output| output.status.success())
         };
         wait_for("the engine", answers, || self.log());
+    }
+
+    /// Runs a shell line where the engine's files are, in its data directory.
+    pub(crate) fn on_disk(&self, line: &str) -> String {
+        let keeper = self.namespaces.0.id().to_string();
+        let folder = self.folder.path().join("data");
+        let line = format!("cd {} && {line}", folder.display());
+        let mut command = Command::new("nsenter");
+        let output = command.args(["--mount", "--target", &keeper, "sh", "-c", &line]).output();
+        let output = output.expect("nsenter is needed");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
     /// Ends it, and waits until it is gone.

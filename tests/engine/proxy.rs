@@ -11,6 +11,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::wrong_answer::{Counted, Waiting, Wrong, answer, with_length};
+
 /// What the agent takes for the engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Proxy {
@@ -26,6 +28,9 @@ pub(crate) struct Proxy {
     /// After how many more mutating calls the agent gets no answer any more, and at which call that came.
     stall: Arc<Mutex<Option<(usize, Moment)>>>,
     stalled: watch::Sender<Option<String>>,
+    /// The one call that is answered wrongly; and whether those that get no answer are let go.
+    wrong: Arc<Mutex<Waiting>>,
+    silent: watch::Sender<bool>,
 }
 
 /// When the agent stops to get answers, about a mutating call.
@@ -74,6 +79,8 @@ impl Proxy {
             lies: Arc::default(),
             stall: Arc::default(),
             stalled: watch::Sender::new(None),
+            wrong: Arc::default(),
+            silent: watch::Sender::new(false),
         };
         proxy.open();
         proxy
@@ -131,6 +138,23 @@ impl Proxy {
     /// No call fails any more. True: one did.
     pub(crate) fn failed(&self) -> bool {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).take().is_none()
+    }
+
+    /// Lets a call be answered wrongly: the one after so many others that count.
+    pub(crate) fn answer_wrongly(&self, counted: Counted, after: usize, wrong: Wrong) {
+        self.silent.send_replace(true);
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).set(counted, after, wrong);
+    }
+
+    /// All is well again. Returns the call that was answered wrongly.
+    pub(crate) fn answer_rightly(&self) -> Option<String> {
+        self.silent.send_replace(false);
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner).end()
+    }
+
+    /// The calls of every kind since they were last taken.
+    pub(crate) fn take_calls(&self) -> Vec<String> {
+        std::mem::take(&mut *self.calls())
     }
 
     /// From the mutating call after so many others on, the agent gets no answers: it is about to be killed.
@@ -277,6 +301,10 @@ impl Proxy {
             answers.lock().await.write_all(&answer).await?;
             return Ok(true);
         }
+        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner).turn_of(&call);
+        if let Some(wrong) = wrong {
+            return self.go_wrong(wrong, &head, &body, answers).await;
+        }
         match self.fault_of(&call) {
             None => {
                 engine.write_all(head.as_bytes()).await?;
@@ -289,6 +317,38 @@ impl Proxy {
                 fail(&mut *answers.lock().await).await?;
             }
         }
+        Ok(true)
+    }
+
+    /// Answers a request wrongly; false: the connection ends.
+    async fn go_wrong(
+        &self,
+        wrong: Wrong,
+        head: &str,
+        body: &[u8],
+        answers: &tokio::sync::Mutex<OwnedWriteHalf>,
+    ) -> std::io::Result<bool> {
+        let mut said = Vec::new();
+        if wrong.is_done() {
+            said = self.do_apart(head, body).await?;
+        }
+        let said = match wrong {
+            Wrong::Status(status, _) => answer(status),
+            Wrong::Closed(_) => return Ok(false),
+            Wrong::Silent(_) => {
+                let _ = self.silent.subscribe().wait_for(|silent| !silent).await;
+                return Ok(false);
+            }
+            Wrong::AnsweredLate(late) => {
+                tokio::time::sleep(late).await;
+                with_length(&said)
+            }
+            Wrong::DoneLate(late) => {
+                tokio::time::sleep(late).await;
+                with_length(&self.do_apart(head, body).await?)
+            }
+        };
+        answers.lock().await.write_all(&said).await?;
         Ok(true)
     }
 

@@ -13,6 +13,7 @@ use plumbline::proto::v1::{
     ModuleSpec, ObserveRequest, ObserveResponse, PlanRequest, RecreatePolicy, Value,
 };
 use plumbline::tls::{Authority, Identity, IssuedPaths, Role, Timeouts, agent_host_name, connect};
+use plumbline_agent::engine::Engine;
 use plumbline_agent::server::serve_agent;
 use plumbline_agent::settings::Settings;
 use tokio::net::TcpListener;
@@ -23,6 +24,8 @@ use tonic::transport::Channel;
 use crate::proxy::Proxy;
 use crate::site::{MONITOR, Site, acceptances, changes, docker, object};
 
+/// As long as agents wait for the engine unless they are told otherwise.
+const PATIENT: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A host whose agent is asked from outside. `site` gives names and looks at the engine; its own state is not used.
@@ -49,9 +52,16 @@ enum Running {
 
 /// Where the agent runs.
 enum How<'a> {
-    Here,
-    Apart { docker_config: &'a Path },
-    Contained { host_root: bool },
+    /// With this much patience for the engine.
+    Here {
+        deadline: Duration,
+    },
+    Apart {
+        docker_config: &'a Path,
+    },
+    Contained {
+        host_root: bool,
+    },
 }
 
 /// A process that ends when this is dropped.
@@ -67,7 +77,12 @@ impl Drop for Process {
 impl Served {
     /// A host for the test of this name.
     pub(crate) async fn new(test: &str) -> Self {
-        Self::with(test, &How::Here).await
+        Self::with(test, &How::Here { deadline: PATIENT }).await
+    }
+
+    /// The same with an agent that waits only so long for the engine.
+    pub(crate) async fn impatient(test: &str, deadline: Duration) -> Self {
+        Self::with(test, &How::Here { deadline }).await
     }
 
     /// The same with the agent in a container, with the host's root mounted or not.
@@ -101,7 +116,7 @@ impl Served {
         let engine = Proxy::listen(&folder.path().join("engine.sock"), Path::new(&site.socket));
         let issued_agent = agent;
         let (agent, address) = match how {
-            How::Here => start_here(folder.path(), identities[0].clone()).await,
+            How::Here { deadline } => start_here(folder.path(), identities[0].clone(), *deadline).await,
             How::Apart { docker_config } => start_apart(folder.path(), &issued_agent, docker_config),
             How::Contained { host_root } => {
                 start_contained(folder.path(), &issued_agent, &site.name, *host_root)
@@ -127,7 +142,7 @@ impl Served {
         if forgetful {
             std::fs::remove_dir_all(folder.join("data")).expect("it was there");
         }
-        let (agent, address) = start_here(folder, here).await;
+        let (agent, address) = start_here(folder, here, PATIENT).await;
         self.channel = channel_to(&address, &self.identities[1]).await;
         self.agent = Some(agent);
     }
@@ -283,7 +298,7 @@ impl Served {
     }
 }
 
-async fn start_here(folder: &Path, identity: Arc<Identity>) -> (Running, String) {
+async fn start_here(folder: &Path, identity: Arc<Identity>, deadline: Duration) -> (Running, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("it is bound").to_string();
     let (end, asked) = oneshot::channel::<()>();
@@ -291,7 +306,8 @@ async fn start_here(folder: &Path, identity: Arc<Identity>) -> (Running, String)
     let ended = tokio::spawn(async move {
         let asked = async { drop(asked.await) };
         let settings = Settings { monitor: MONITOR, ..Settings::default() };
-        serve_agent(listener, &socket, settings, &data, &identity, asked).await.expect("the agent serves");
+        let engine = Engine::new(&socket).deadline(deadline);
+        serve_agent(listener, engine, settings, &data, &identity, asked).await.expect("the agent serves");
     });
     (Running::Here(end, ended), address)
 }

@@ -173,6 +173,9 @@ pub enum ApplyError {
          recreation: allow that with --recreate", .0.join(", ")
     )]
     NotInPlace(Vec<String>),
+    /// The engine may still do what it was asked for before.
+    #[error("the engine has not ended a call that was given up, and may still do it")]
+    Owed,
     /// The engine said yes and did not do it.
     #[error("the engine accepted it and inspect does not show it: {0}")]
     NotDone(String),
@@ -187,7 +190,7 @@ impl ApplyError {
     pub fn code(&self) -> Code {
         match self {
             Self::Engine(EngineError::Unreachable { .. }) => Code::Unavailable,
-            Self::Engine(EngineError::TimedOut { .. }) => Code::DeadlineExceeded,
+            Self::Engine(EngineError::TimedOut { .. }) | Self::Owed => Code::DeadlineExceeded,
             Self::Engine(error) if error.is_not_found() => Code::NotFound,
             Self::NoContainer { .. } => Code::NotFound,
             Self::Engine(EngineError::Refused { status: 400, .. })
@@ -218,6 +221,18 @@ impl ApplyError {
         }
     }
 
+    /// What was done to this object stands, and the agent's memory does not know it.
+    pub(super) fn unremembered(object: &str, error: StateError) -> Self {
+        Self::Step {
+            object: object.to_owned(),
+            step: "remembering",
+            source: Box::new(error.into()),
+            left: "what was applied stands: plan again when the agent's data directory can be written"
+                .to_owned(),
+            rolled_back: false,
+        }
+    }
+
     /// The same after other objects of the module were changed.
     #[must_use]
     pub(super) fn partly(self, more: Vec<String>) -> Self {
@@ -240,7 +255,7 @@ impl ApplyError {
     pub fn rolled_back(&self) -> bool {
         match self {
             Self::Step { rolled_back, .. } => *rolled_back,
-            Self::Partly { .. } | Self::NotInPlace(_) | Self::NotDone(_) => false,
+            Self::Partly { .. } | Self::NotInPlace(_) | Self::NotDone(_) | Self::Owed => false,
             _ => true,
         }
     }
@@ -276,7 +291,7 @@ impl ApplyError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Engine(EngineError::Unreachable { .. }) => "ENGINE_UNREACHABLE",
-            Self::Engine(EngineError::TimedOut { .. }) => "ENGINE_TIMED_OUT",
+            Self::Engine(EngineError::TimedOut { .. }) | Self::Owed => "ENGINE_TIMED_OUT",
             Self::Engine(EngineError::Refused { .. }) => "ENGINE_REFUSED",
             Self::Engine(EngineError::TooOld { .. }) => "ENGINE_TOO_OLD",
             Self::Engine(EngineError::Pull { .. }) => "IMAGE_NOT_PULLED",

@@ -110,8 +110,18 @@ impl Executor<'_> {
             }
             _ => facts.engine_id.clone(),
         };
-        let (_, residue) = read_back(self.engine, self.host, object, &facts.key, &id).await?;
         let fresh = matches!(decision.action, Action::Created | Action::Recreated);
+        let (_, residue) = match read_back(self.engine, self.host, object, &facts.key, &id).await {
+            Err(error) if fresh => {
+                let left = match &object.observed {
+                    Some(old) if old.running => "the old container runs again, under its own name",
+                    Some(_) => "the old container is as it was",
+                    None => "there was no container before and there is none now",
+                };
+                return Err(transaction.undone(name, "reading back", error, left.to_owned()).await);
+            }
+            read => read?,
+        };
         let hasher = self.state.hasher();
         let shown = &mut result.objects[index];
         shown.engine_id.clone_from(&id);
@@ -128,11 +138,11 @@ impl Executor<'_> {
             let state = ContainerState { id, desired, residue: known, ..ContainerState::default() };
             return transaction.verified(index, state).await;
         }
-        self.state.change(self.module, |module| {
+        let remembered = self.state.change(self.module, |module| {
             let entry = module.containers.entry(facts.key.clone()).or_default();
             *entry = ContainerState { id, desired, ..std::mem::take(entry) };
-        })?;
-        Ok(())
+        });
+        remembered.map_err(|error| ApplyError::unremembered(name, error))
     }
 
     /// A network or volume: created if it is not there; a network may also be made anew.
@@ -163,19 +173,21 @@ impl Executor<'_> {
             shown.residue = differs.iter().map(|change| residue_on_wire(change, hasher)).collect();
             let engine = &self.host.version.engine;
             let known = differs.iter().map(|change| residue_of(change, engine, hasher));
-            self.state.change(self.module, |module| {
+            let remembered = self.state.change(self.module, |module| {
                 let residue = module.others_residue.entry(key.clone()).or_default();
                 // What was known of the old network is, until it is known that the new one stays.
                 residue.retain(|_| decision.action == Action::Recreated);
                 residue.extend(known);
-            })?;
+            });
+            remembered.map_err(|error| ApplyError::unremembered(name, error))?;
             self.report.progress(Phase::Verified, name, &read_back_words(differs.len(), true));
         }
         if decision.action == Action::Recreated {
             return transaction.network_made(index, key, desired);
         }
-        self.state.change(self.module, |module| drop(module.others.insert(key, desired.clone())))?;
-        Ok(())
+        let remembered =
+            self.state.change(self.module, |module| drop(module.others.insert(key, desired.clone())));
+        remembered.map_err(|error| ApplyError::unremembered(name, error))
     }
 
     /// Changes a container in place, and remembers what this engine did not change although it said so.

@@ -14,12 +14,12 @@ use super::data_moves::settle_move;
 use super::gather::read_desired;
 use super::network_undo::follow_networks;
 use super::recreate::{ASIDE, spare_name};
-use super::undo::{Begun, Others, Owner, put_all_back, remove, start_seen};
+use super::undo::{Begun, Others, Owner, has_run, put_all_back, remove, start_seen, there};
 use super::update::restart_body;
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE};
 use crate::engine::Engine;
 use crate::guard::HostFiles;
-use crate::journal::{DataMove, NetworkChange, Record};
+use crate::journal::{DataMove, NetworkChange, Record, Step};
 use crate::state::{ContainerState, State};
 
 /// What was done about a module.
@@ -68,7 +68,7 @@ impl Unfinished {
             match record {
                 Record::Begin(change) => {
                     let number = found.begun.len() + found.committed.len();
-                    found.begun.push(Begun { number, change: *change, new: None });
+                    found.begun.push(Begun { number, change: *change, new: None, stopping: false });
                 }
                 Record::Made { change, id } => {
                     if let Some(one) = found.begun.iter_mut().find(|one| one.number == change) {
@@ -84,11 +84,15 @@ impl Unfinished {
                     }
                 }
                 Record::Network(change) => found.networks.push(*change),
+                Record::Step { change, step } => {
+                    if let Some(one) = found.begun.iter_mut().find(|one| one.number == change) {
+                        one.stopping = step == Step::Stop;
+                    }
+                }
                 Record::Move(begun) => {
                     found.moves.retain(|known| known.data.tag != begun.data.tag);
                     found.moves.push(*begun);
                 }
-                Record::Step { .. } => {}
             }
         }
         let stands = |number: &usize| found.committed.iter().any(|(one, _)| one.number == *number);
@@ -162,6 +166,9 @@ pub async fn recover(
     .await;
     put_back.placed?;
     seen_up(put_back.started)?;
+    if insist && put_back.owed {
+        return Err(ApplyError::Owed);
+    }
     recovered.down = down;
     recovered.undone = begun.into_iter().map(|one| one.change.key).collect();
     journal.entry(module).end()?;
@@ -179,7 +186,7 @@ async fn finish(
     let new = remembered.as_ref().map(|state| state.id.clone());
     state.change(module, |module| module.committed(&one.change, remembered))?;
     let shown = match &new {
-        Some(new) => engine.container(new).await?,
+        Some(new) => there(engine, new).await?,
         None => None,
     };
     if new.is_some() && shown.is_none() {
@@ -213,7 +220,7 @@ async fn partition(
     for one in &begun {
         let there = match &one.change.old {
             Some(old) => {
-                let there = engine.container(&old.id).await?.is_some();
+                let there = there(engine, &old.id).await?.is_some();
                 has_old.extend(there.then_some(one.number));
                 there
             }
@@ -233,16 +240,14 @@ async fn partition(
 
 /// A container that was new and has run may hold data: it stays, and the next apply compares it.
 async fn was_started(engine: &Engine, one: &Begun) -> Result<bool, ApplyError> {
-    let Some(shown) = engine.container(one.new.as_deref().unwrap_or(&one.change.name)).await? else {
-        return Ok(false);
-    };
-    Ok(!shown["State"]["StartedAt"].as_str().unwrap_or_default().starts_with("0001"))
+    let shown = there(engine, one.new.as_deref().unwrap_or(&one.change.name)).await?;
+    Ok(shown.is_some_and(|shown| has_run(&shown)))
 }
 
 /// There is no old container to go back to: the new one gets its name, and runs. The inner result is of the last alone.
 async fn keep_new(engine: &Engine, one: &Begun) -> Result<Result<(), ApplyError>, ApplyError> {
     let Some(new) = &one.new else { return Ok(Ok(())) };
-    let Some(shown) = engine.container(new).await? else { return Ok(Ok(())) };
+    let Some(shown) = there(engine, new).await? else { return Ok(Ok(())) };
     if shown["Name"] != json!(format!("/{}", one.change.name)) {
         engine.rename(new, &one.change.name).await?;
     }

@@ -149,10 +149,11 @@ async fn run(
     *reached = Some(result);
     done?;
     let keys: BTreeSet<String> = spec.containers.keys().cloned().collect();
-    state.change(spec.name(), |module| {
+    let remembered = state.change(spec.name(), |module| {
         module.revision = module.revision.max(request.revision);
         module.containers.retain(|key, _| keys.contains(key));
-    })?;
+    });
+    remembered.map_err(|error| ApplyError::unremembered(spec.name(), error))?;
     Ok(())
 }
 

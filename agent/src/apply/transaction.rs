@@ -85,8 +85,9 @@ impl<'a> Transaction<'a> {
             old: old.map(as_old),
             guests: old.map(|_| self.guests(&facts.key)).unwrap_or_default(),
         };
-        self.entry.write(&Record::Begin(Box::new(change.clone())))?;
-        let begun = Begun { number: self.begun, change, new: None };
+        let begins = self.entry.write(&Record::Begin(Box::new(change.clone())));
+        step(&change.name, "the journal", begins)?;
+        let begun = Begun { number: self.begun, change, new: None, stopping: false };
         self.begun += 1;
         self.open.push(Open { index, begun, verified: None });
         Ok(())
@@ -113,7 +114,17 @@ impl<'a> Transaction<'a> {
             Err(failed) => failed,
         };
         let left = "there was no container before and there is none now".to_owned();
-        Err(self.undone(&name, step, source, left).await)
+        let error = self.undone(&name, step, source, left).await;
+        let in_the_way = executor.engine.container(&name).await;
+        Err(match error {
+            // One that could not be seen when it was looked for, or a stranger's that has just been made.
+            ApplyError::Step { object, step, source, rolled_back, .. } if !matches!(in_the_way, Ok(None)) => {
+                let left =
+                    "a container of that name may be there, and was not touched: plan again".to_owned();
+                ApplyError::Step { object, step, source, left, rolled_back }
+            }
+            error => error,
+        })
     }
 
     /// Puts a new container in the place of the old one. If that fails, it and all that is open are as they were before.
@@ -162,6 +173,8 @@ impl<'a> Transaction<'a> {
     ) -> ApplyError {
         let failed = self.roll_back().await.err();
         let left = match &failed {
+            // Whoever recovers looks again when it has.
+            None if self.unfinished => format!("{left}; the engine has not ended a call that was given up"),
             None => left,
             Some(error) => format!(
                 "putting back what was before failed, too: {error}; the agent goes on trying, see `docker ps -a`"
@@ -252,17 +265,23 @@ impl<'a> Transaction<'a> {
             return Ok(());
         }
         let stand = these.iter().map(|open| (open.begun.number, open.verified.clone())).collect();
-        self.entry.write(&Record::Committed(stand))?;
-        self.executor.state.change(self.executor.module, |module| {
-            for open in &these {
-                module.committed(&open.begun.change, open.verified.clone());
-            }
-        })?;
-        self.networks_stand(&these)?;
-        self.moves_stand(&these).await?;
+        if let Err(error) = self.entry.write(&Record::Committed(stand)) {
+            // They are not: they can be undone, and are.
+            self.open.extend(these);
+            return Err(error.into());
+        }
+        if let Err(error) = self.remember(&these).await {
+            // They stand all the same. The journal knows, and whoever recovers remembers it.
+            self.unfinished = true;
+            tracing::warn!(module = self.executor.module, %error, "what was committed is not remembered yet");
+        }
         for open in these {
             let Some(old) = &open.begun.change.old else { continue };
-            self.entry.write(&Record::Step { change: open.begun.number, step: Step::Remove })?;
+            let announced = self.entry.write(&Record::Step { change: open.begun.number, step: Step::Remove });
+            if let Err(error) = announced {
+                // Recovery does not need it: it asks the engine.
+                tracing::warn!(container = old.id, %error, "a removal could not be announced");
+            }
             let why = if open.verified.is_some() { "the old container" } else { "it left the declaration" };
             match remove(self.executor.engine, &old.id).await {
                 Ok(()) => self.executor.report.progress(
@@ -278,6 +297,16 @@ impl<'a> Transaction<'a> {
             }
         }
         Ok(())
+    }
+
+    async fn remember(&mut self, these: &[Open]) -> Result<(), ApplyError> {
+        self.executor.state.change(self.executor.module, |module| {
+            for open in these {
+                module.committed(&open.begun.change, open.verified.clone());
+            }
+        })?;
+        self.networks_stand(these)?;
+        self.moves_stand(these).await
     }
 
     /// What the result says of objects, by their index.
@@ -325,7 +354,7 @@ impl<'a> Transaction<'a> {
         if done.is_ok() {
             self.back.extend(networks.iter().map(|network| network.index));
         }
-        self.unfinished |= done.is_err();
+        self.unfinished |= done.is_err() || put_back.owed;
         done.and(self.end())
     }
 

@@ -122,7 +122,11 @@ pub(super) async fn update(
         return Ok(());
     };
     let mut left = "the steps that were done before it were undone".to_owned();
-    let mut rolled_back = true;
+    // A call that was given up would else be made after it is undone.
+    let mut rolled_back = !engine.has_unanswered() || engine.all_answered().await;
+    if !rolled_back {
+        left += "; the engine has not ended a call that was given up: plan again";
+    }
     for step in undo.into_iter().rev() {
         if let Err(error) = step.run(executor, id).await {
             left = format!("undoing the steps before it failed, too: {error}");

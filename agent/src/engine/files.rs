@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
 use serde_json::Value as Json;
 
-use super::http::{CALL_DEADLINE, check};
+use super::http::check;
 use super::{EngineError, EngineReader, escape};
 
 /// Whether a file exists.
@@ -63,9 +63,10 @@ impl EngineReader {
                 answer => answer.map(|()| false),
             }
         };
-        tokio::time::timeout(CALL_DEADLINE, asked)
+        let deadline = self.http.deadline();
+        tokio::time::timeout(deadline, asked)
             .await
-            .unwrap_or_else(|_| Err(EngineError::TimedOut { call: name.to_owned(), deadline: CALL_DEADLINE }))
+            .unwrap_or_else(|_| Err(EngineError::TimedOut { call: name.to_owned(), deadline }))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::Method;
 use plumbline::catalogue::ApiVersion;
 use serde_json::{Value as Json, json};
@@ -58,6 +59,22 @@ impl EngineReader {
         Self { newest: self.newest.min(newest), known: Arc::default(), ..self }
     }
 
+    /// The same engine, waited for as long as this: for every call that does not wait for a container or a registry.
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { http: self.http.with_deadline(deadline), ..self }
+    }
+
+    /// Whether a call that may change something was given up and has not ended: the engine may still do it.
+    pub fn has_unanswered(&self) -> bool {
+        self.http.has_unanswered()
+    }
+
+    /// Waits until every such call has ended, no longer than one call may take. True: all have.
+    pub async fn all_answered(&self) -> bool {
+        self.http.all_answered().await
+    }
+
     /// The socket's path.
     pub fn socket(&self) -> &Path {
         self.http.socket()
@@ -81,7 +98,8 @@ impl EngineReader {
 
     /// Asks for the version now, whatever is known: an answer says that the engine answers.
     pub async fn ask_version(&self) -> Result<Version, EngineError> {
-        let answer = self.http.call(Method::GET, "/version", None, ANSWER_DEADLINE).await?;
+        let deadline = ANSWER_DEADLINE.min(self.http.deadline());
+        let answer = self.http.call(Method::GET, "/version", None, deadline).await?;
         let text = |name: &str| answer.get(name).and_then(Json::as_str).unwrap_or_default().to_owned();
         let newest: ApiVersion = text("ApiVersion")
             .parse()
@@ -201,12 +219,13 @@ impl EngineReader {
         use http_body_util::BodyExt as _;
         let api = self.version().await?.api;
         let path = format!("/v{api}/containers/{}/logs?stdout=1&stderr=1&tail={lines}", escape(container));
-        let (_, body) = self.http.send(::http::Method::GET, &path, None, None).await?;
-        let read = tokio::time::timeout(super::http::CALL_DEADLINE, body.collect()).await;
-        let bytes = match read {
-            Ok(Ok(collected)) => collected.to_bytes(),
-            _ => return Ok(String::new()),
+        let read = async {
+            let (status, body) = self.http.send(::http::Method::GET, &path, None, None).await?;
+            let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            super::http::check("GET /containers/logs", status, &bytes).map(|()| bytes)
         };
+        // Without them the error says less.
+        let bytes = tokio::time::timeout(self.http.deadline(), read).await.unwrap_or(Ok(Bytes::new()))?;
         let text: String = String::from_utf8_lossy(&without_frames(&bytes))
             .chars()
             .filter(|character| matches!(character, '\n' | '\t') || !character.is_control())

@@ -8,6 +8,7 @@ use plumbline::proto::v1::{
     ModuleServicePushRequest, ModuleServiceRemoveRequest, ModuleSpec, NodeServiceEnrolRequest, Reachability,
 };
 use plumbline::tls::{Authority, Identity, Role};
+use plumbline_agent::engine::Engine;
 use plumbline_agent::serve::listen;
 use plumbline_agent::server::{AgentError, asked_to_end, serve_agent};
 use plumbline_agent::settings::{MonitorOption, Settings};
@@ -83,10 +84,10 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
     let (agent_address, controller_address) = (address(&agent_listener)?, address(&controller_listener)?);
     let agent = tokio::spawn({
         let (engine, data_dir, identity) =
-            (options.engine.clone(), data_dir.join("agent"), identities.agent.clone());
+            (Engine::new(&options.engine), data_dir.join("agent"), identities.agent.clone());
         let stop = stopped(stop.clone());
         let settings = Settings { monitor: options.monitor.monitor, ..Settings::default() };
-        async move { serve_agent(agent_listener, &engine, settings, &data_dir, &identity, stop).await }
+        async move { serve_agent(agent_listener, engine, settings, &data_dir, &identity, stop).await }
     });
     let controller = tokio::spawn({
         let (data_dir, identity) = (data_dir.join("controller"), identities.controller.clone());
