@@ -135,6 +135,12 @@ impl OwnEngine {
             || dockerd.try_wait().expect("it is ours").is_some(),
             || self.log(),
         );
+        // Its containerd dies with it, and the next one starts another only if this one has no process id any more.
+        let containerd = std::fs::read_to_string(self.folder.path().join("exec/containerd/containerd.pid"));
+        if let Ok(pid) = containerd {
+            let process = Path::new("/proc").join(pid.trim());
+            wait_for("the end of its containerd", || !process.exists(), || self.log());
+        }
     }
 
     /// What it said last.
