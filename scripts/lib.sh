@@ -83,6 +83,24 @@ unpack_package() {
     rm -rf "$download"
 }
 
+# The Debian mirror of this machine's own apt, unless PLUMBLINE_DEBIAN_MIRROR names another.
+mirror() {
+    if [ -n "${PLUMBLINE_DEBIAN_MIRROR:-}" ]; then
+        printf '%s\n' "$PLUMBLINE_DEBIAN_MIRROR"
+        return
+    fi
+    local found
+    found=$(known_mirrors)
+    [ -n "$found" ] || { apt_update >&2 && found=$(known_mirrors); }
+    [ -n "$found" ] || die "apt on this machine knows no Debian mirror: name one in PLUMBLINE_DEBIAN_MIRROR"
+    head -n 1 <<<"$found"
+}
+known_mirrors() {
+    # shellcheck disable=SC2016 # The names are apt's.
+    apt-get indextargets --format '$(LABEL)|$(COMPONENT)|$(REPO_URI)' 'Created-By: Packages' |
+        sed -n 's/^Debian|main|\(https\{0,1\}:.*\)$/\1/p'
+}
+
 engine_answers() { have docker && timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
 # wait_for_engine SECONDS
