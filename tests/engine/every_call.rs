@@ -98,7 +98,7 @@ impl World {
         panic!("the next apply does not work: {:?}", self.host.site.containers());
     }
 
-    fn anonymous(&self, shown: &Json) -> String {
+    fn anonymous(shown: &Json) -> String {
         let mounts = shown["Mounts"].as_array().into_iter().flatten();
         mounts
             .filter(|mount| mount["Destination"] == "/anonymous")
@@ -202,7 +202,7 @@ impl World {
         let facts = [
             ("it runs", shown["State"]["Running"] == json!(true)),
             ("its restart policy", shown["HostConfig"]["RestartPolicy"]["Name"] == json!("always")),
-            ("its volume", self.anonymous(&shown) == self.volume),
+            ("its volume", Self::anonymous(&shown) == self.volume),
             ("its data", bound == DATA),
             ("its network", shown["NetworkSettings"]["Networks"].get(&lan).is_some() && networks == lan),
             ("its port", *published == json!(self.port.to_string())),

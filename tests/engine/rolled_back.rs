@@ -348,7 +348,7 @@ async fn a_full_disk_of_the_agent_loses_nothing() {
         }
         std::fs::remove_file(disk.filler()).expect("removed");
         site.apply(&spec(edit + 1), true).await;
-        assert_eq!(site.containers(), [name.clone()], "{room}");
+        assert_eq!(site.containers(), std::slice::from_ref(&name), "{room}");
         let now = site.inspect("c").await;
         assert_eq!(now["HostConfig"]["RestartPolicy"]["Name"], "always", "{room}");
         assert_eq!(now["Config"]["Labels"]["edit"], (edit + 1).to_string(), "{room}");

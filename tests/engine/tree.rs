@@ -114,12 +114,16 @@ pub(crate) fn manifest(folder: &Path) -> Manifest {
             inside.sort();
             waiting.extend(inside);
         } else if kind.is_symlink() {
-            let _ = write!(line, " -> {:?}", std::fs::read_link(&path).expect("a link"));
+            let _ = write!(line, " -> {}", std::fs::read_link(&path).expect("a link").display());
         } else if kind.is_file() {
             let contents = std::fs::read(&path).expect("read");
             let digest = ring::digest::digest(&ring::digest::SHA256, &contents);
             let _ = write!(line, " {} {digest:?}", about.len());
-            assert!(contents.len() < 1 << 20 || about.blocks() * 512 < 1 << 20, "{path:?} has its holes");
+            assert!(
+                contents.len() < 1 << 20 || about.blocks() * 512 < 1 << 20,
+                "{} has its holes",
+                path.display()
+            );
         } else {
             let _ = write!(line, " device {} {}", about.rdev(), kind.is_fifo());
         }

@@ -133,7 +133,7 @@ async fn put_back_once(
     let moving =
         |number: &usize| others.moves.iter().chain(others.kept).any(|one| one.changes.contains(number));
     let may_start =
-        |one: &&Begun| !beside.contains(&one.number) && !(moving(&one.number) && apart.contains(&one.number));
+        |one: &&Begun| !(beside.contains(&one.number) || moving(&one.number) && apart.contains(&one.number));
     for old in begun.iter().filter(may_start).filter_map(|one| one.change.old.as_ref()) {
         match start_again(engine, old).await {
             Ok(true) => restarted.owners.push(old.id.clone()),

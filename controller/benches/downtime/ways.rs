@@ -54,7 +54,7 @@ impl Way {
             let output = output.ok().filter(|output| output.status.success())?;
             Some((program, String::from_utf8_lossy(&output.stdout).trim().to_owned()))
         });
-        let (program, version) = match (found, named) {
+        let (program, version) = match (found, &named) {
             (Some(found), _) => found,
             (None, Some(named)) => panic!("PLUMBLINE_COMPOSE={named} is no Docker Compose that runs"),
             (None, None) => return None,
