@@ -68,7 +68,7 @@ impl World {
         let mut world = Self { host, port, folder, edit: 0, volume: String::new(), test, deadline };
         world.apply_rightly().await;
         docker(&["exec", &world.host.container(), "sh", "-c", &format!("echo '{DATA}' > /anonymous/file")]);
-        world.volume = world.anonymous(&world.host.site.inspect("c").await);
+        world.volume = World::anonymous(&world.host.site.inspect("c").await);
         world
     }
 
