@@ -2,7 +2,7 @@
 //! of the new one, on a fixed port of the loopback interface.
 //!
 //! Measured side by side: `plumb up --recreate`, `docker compose up --detach` recreating the same service, and `docker stop`
-//! with `docker start`, which recreates nothing and is the least that any recreation can take. All three have the same
+//! with `docker start`, which recreates nothing, but waits for a second process between the two. All three have the same
 //! image, command, port and network mode, and a process that ends at once. Rounds are interleaved, and the order in a round
 //! turns, so that a busy machine is busy for all of them.
 //!

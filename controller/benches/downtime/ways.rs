@@ -46,20 +46,19 @@ impl Way {
     pub(crate) fn compose(folder: &Path) -> Option<Self> {
         let named = std::env::var("PLUMBLINE_COMPOSE").ok().filter(|named| !named.is_empty());
         let candidates = match &named {
-            Some(named) => vec![vec![named.as_str()]],
-            None => vec![vec!["docker", "compose"], vec!["docker-compose"]],
+            Some(named) => vec![vec![named.clone()]],
+            None => vec![vec!["docker".to_owned(), "compose".to_owned()], vec!["docker-compose".to_owned()]],
         };
         let found = candidates.into_iter().find_map(|program| {
-            let output = Command::new(program[0]).args(&program[1..]).args(["version", "--short"]).output();
+            let output = Command::new(&program[0]).args(&program[1..]).args(["version", "--short"]).output();
             let output = output.ok().filter(|output| output.status.success())?;
             Some((program, String::from_utf8_lossy(&output.stdout).trim().to_owned()))
         });
-        let (program, version) = match (found, &named) {
-            (Some(found), _) => found,
-            (None, Some(named)) => panic!("PLUMBLINE_COMPOSE={named} is no Docker Compose that runs"),
-            (None, None) => return None,
-        };
-        let program = program.into_iter().map(str::to_owned).collect();
+        assert!(
+            found.is_some() || named.is_none(),
+            "PLUMBLINE_COMPOSE names no Docker Compose that runs: {named:?}"
+        );
+        let (program, version) = found?;
         let kind = Kind::Compose { program, file: folder.join("compose.yaml") };
         Some(Self::new("docker compose up", format!("Docker Compose {version}"), kind))
     }
