@@ -9,15 +9,16 @@
 //! of the late ways are taken with each call.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use plumbline::proto::v1::apply_response::Event;
 use plumbline::proto::v1::{ModuleSpec, Outcome};
 use serde_json::{Value as Json, json};
 
 use crate::free::free_ports;
-use crate::served::Served;
+use crate::served::{Process, Served};
 use crate::site::{docker, hold, text};
 use crate::wrong_answer::{Counted, Engine, Wrong};
 
@@ -120,7 +121,8 @@ impl World {
     async fn run(&mut self, job: Job) -> Option<Result<(), String>> {
         self.edit += 1;
         let (spec, old) = (self.spec(job.kind), self.host.site.inspect("c").await);
-        let since = now();
+        let (listening, events) = self.events();
+        tokio::time::sleep(Duration::from_millis(200)).await;
         self.host.engine.take_calls();
         self.host.engine.answer_wrongly(job.counted, job.call, job.wrong);
         let request = self.host.request(&uuid::Uuid::new_v4().to_string(), &spec, true);
@@ -134,8 +136,10 @@ impl World {
             Ok(()) => self.recovers().await,
             untrue => untrue,
         };
-        if found.is_ok() && self.most_at_once(&since, &text(&old["Id"])) > 1 {
-            found = Err("two ran at the same time".to_owned());
+        drop(listening);
+        let events = std::fs::read_to_string(events.path()).expect("it is there");
+        if found.is_ok() && most_at_once(&events, &text(&old["Id"])) > 1 {
+            found = Err(format!("two ran at the same time: {events}"));
         }
         if found.is_ok() {
             self.apply_rightly().await;
@@ -209,46 +213,35 @@ impl World {
             ("its port", *published == json!(self.port.to_string())),
         ];
         match facts.iter().find(|(_, is_so)| !is_so) {
-            Some((what, _)) => Err(format!("not as it should be: {what}; {shown:#}")),
+            Some((what, _)) => Err(format!("not as it should be: {what}")),
             None => Ok(()),
         }
     }
 
-    /// How many containers of the module ran at the same time, at most, by the engine's own record.
-    fn most_at_once(&self, since: &str, old: &str) -> usize {
-        let label = format!("label=dev.plumbline.module={}", self.host.site.name);
-        let until = now();
-        let events = docker(&[
-            "events",
-            "--since",
-            since,
-            "--until",
-            &until,
-            "--filter",
-            &label,
-            "--filter",
-            "event=start",
-            "--filter",
-            "event=die",
-            "--format",
-            "{{.Status}} {{.ID}}",
-        ]);
-        let (mut running, mut most) = (BTreeSet::from([old]), 1);
-        for (what, id) in events.lines().filter_map(|line| line.split_once(' ')) {
-            if what == "start" {
-                running.insert(id);
-            } else {
-                running.remove(id);
-            }
-            most = most.max(running.len());
-        }
-        most
+    /// Writes down what starts and ends from now on: engines remember their last 256 events only.
+    fn events(&self) -> (Process, tempfile::NamedTempFile) {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let mut command = Command::new("docker");
+        command.args(["-H", &format!("unix://{}", self.host.site.socket), "events"]);
+        command.args(["--filter", &format!("label=dev.plumbline.module={}", self.host.site.name)]);
+        command.args(["--filter", "event=start", "--filter", "event=die", "--format", "{{.Status}} {{.ID}}"]);
+        let child = command.stdout(file.reopen().expect("it is there")).spawn().expect("docker is needed");
+        (Process(child), file)
     }
 }
 
-fn now() -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later");
-    format!("{}.{:09}", now.as_secs(), now.subsec_nanos())
+/// How many of these ran at the same time, at most, beginning with this one.
+fn most_at_once(events: &str, old: &str) -> usize {
+    let (mut running, mut most) = (BTreeSet::from([old]), 1);
+    for (what, id) in events.lines().filter_map(|line| line.split_once(' ')) {
+        if what == "start" {
+            running.insert(id);
+        } else {
+            running.remove(id);
+        }
+        most = most.max(running.len());
+    }
+    most
 }
 
 /// Whether every call is answered in every way.
