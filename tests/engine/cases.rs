@@ -242,6 +242,42 @@ async fn h27_a_new_image_finds_the_data_of_the_old_ones_volume() {
     docker(&["rmi", "--force", &first, &second]);
 }
 
+/// Whatever a container wrote between two recreations is there after the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn h30_data_on_an_anonymous_volume_accumulates() {
+    let host = Served::new("h30").await;
+    for edit in ["1", "2", "3"] {
+        let settings = json!({ "labels": { "edit": edit }, "mounts": ["/data"] });
+        host.apply(&host.site.holding(&settings), true).await;
+        docker(&["exec", &host.container(), "/bin/sh", "-c", &format!("echo {edit} >> /data/log")]);
+    }
+    assert_eq!(docker(&["exec", &host.container(), "cat", "/data/log"]), "1\n2\n3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h31_a_declaration_that_lost_its_mounts_is_refused_mount_by_mount() {
+    let host = Served::new("h31").await;
+    let folders = ["a", "b"].map(|name| host.site.host_folder(name));
+    folders.iter().for_each(|folder| std::fs::write(format!("{folder}/file"), "kept").expect("written"));
+    let mounts = json!([format!("{}:/a", folders[0]), format!("{}:/b", folders[1])]);
+    host.apply(&host.site.holding(&json!({ "mounts": mounts })), false).await;
+    let (before, bare) = (host.site.identity("c").await, host.site.holding(&json!({})));
+    let words = host.differs(&bare).await.join("\n");
+    for target in ["mounts[/a].source", "mounts[/b].source"] {
+        assert!(words.contains(target), "{words}");
+    }
+    for allow in [false, true] {
+        host.engine.take_mutations();
+        let refused = host.apply(&bare, allow).await;
+        assert_eq!(refused.outcome(), Outcome::RefusedNeedsRecreation);
+        assert_eq!(host.engine.take_mutations(), [""; 0]);
+        let named: Vec<&str> =
+            object(&refused, "c").mounts.iter().map(|mount| mount.target.as_str()).collect();
+        assert_eq!(named, ["/a", "/b"]);
+    }
+    assert_eq!(host.site.identity("c").await, before);
+}
+
 fn with_links(host: &Served, edit: &str) -> ModuleSpec {
     host.site.module(json!({ "containers": {
         "c": hold(&json!({ "links": ["z1:one", "z2:two"] })),

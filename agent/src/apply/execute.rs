@@ -113,12 +113,7 @@ impl Executor<'_> {
         let fresh = matches!(decision.action, Action::Created | Action::Recreated);
         let (_, residue) = match read_back(self.engine, self.host, object, &facts.key, &id).await {
             Err(error) if fresh => {
-                let left = match &object.observed {
-                    Some(old) if old.running => "the old container runs again, under its own name",
-                    Some(_) => "the old container is as it was",
-                    None => "there was no container before and there is none now",
-                };
-                return Err(transaction.undone(name, "reading back", error, left.to_owned()).await);
+                return Err(transaction.undone(name, "reading back", error, left_of(object)).await);
             }
             read => read?,
         };
@@ -136,7 +131,11 @@ impl Executor<'_> {
         let desired = serde_json::to_value(&object.desired).unwrap_or_default();
         if fresh {
             let state = ContainerState { id, desired, residue: known, ..ContainerState::default() };
-            return transaction.verified(index, state).await;
+            let committed = transaction.verified(index, state).await;
+            return match committed {
+                Err(error) => Err(transaction.undone(name, "the journal", error, left_of(object)).await),
+                committed => committed,
+            };
         }
         let remembered = self.state.change(self.module, |module| {
             let entry = module.containers.entry(facts.key.clone()).or_default();
@@ -206,6 +205,16 @@ impl Executor<'_> {
         }
         done
     }
+}
+
+/// What is left of a container when its new one was taken away again.
+fn left_of(object: &ContainerObject) -> String {
+    let left = match &object.observed {
+        Some(old) if old.running => "the old container runs again, under its own name",
+        Some(_) => "the old container is as it was",
+        None => "there was no container before and there is none now",
+    };
+    left.to_owned()
 }
 
 /// What an error means for the module: what was done before it and not undone stays, and every object says how far it got.

@@ -77,21 +77,21 @@ pub(super) async fn put_all_back(
     others: Others<'_>,
 ) -> PutBack {
     let mut restarted = Restarted::default();
-    let mut put_back = put_back_once(engine, owner, begun, others, &mut restarted).await;
-    if begun.is_empty() && others.networks.is_empty() && others.moves.is_empty() {
-        return put_back;
-    }
-    for _ in 1..TRIES {
-        if engine.has_unanswered() {
-            engine.all_answered().await;
-        } else if put_back.placed.is_ok() && put_back.started.is_ok() {
-            break;
-        } else {
+    let nothing_to_do = begun.is_empty() && others.networks.is_empty() && others.moves.is_empty();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        // A call that ends in the middle may have changed what was looked at already.
+        let owed = !nothing_to_do && engine.has_unanswered();
+        let put_back = put_back_once(engine, owner, begun, others, &mut restarted).await;
+        let is_done = !owed && put_back.placed.is_ok() && put_back.started.is_ok();
+        if is_done || tries == TRIES {
+            return PutBack { owed, ..put_back };
+        }
+        if !engine.all_answered().await || !owed {
             tokio::time::sleep(BETWEEN_TRIES).await;
         }
-        put_back = put_back_once(engine, owner, begun, others, &mut restarted).await;
     }
-    PutBack { owed: engine.has_unanswered(), ..put_back }
 }
 
 async fn put_back_once(
@@ -132,8 +132,8 @@ async fn put_back_once(
     let mut started: Result<(), ApplyError> = Ok(());
     let moving =
         |number: &usize| others.moves.iter().chain(others.kept).any(|one| one.changes.contains(number));
-    let may_start =
-        |one: &&Begun| !(beside.contains(&one.number) || moving(&one.number) && apart.contains(&one.number));
+    let must_wait = |one: &Begun| moving(&one.number) && apart.contains(&one.number);
+    let may_start = |one: &&Begun| !(beside.contains(&one.number) || must_wait(one));
     for old in begun.iter().filter(may_start).filter_map(|one| one.change.old.as_ref()) {
         match start_again(engine, old).await {
             Ok(true) => restarted.owners.push(old.id.clone()),
