@@ -163,7 +163,7 @@ impl Proxy {
         *self.stall.lock().unwrap_or_else(PoisonError::into_inner) = Some((calls, moment));
     }
 
-    /// Waits until the agent gets no answer, and says to which call.
+    /// Waits until the agent gets no answer, and says about which mutating call.
     pub(crate) async fn stalled(&self) -> String {
         let mut stalled = self.stalled.subscribe();
         let call = stalled.wait_for(Option::is_some).await.expect("it is ours");
@@ -182,7 +182,7 @@ impl Proxy {
         let (calls, moment) = (*waiting)?;
         let mutates = !call.starts_with("GET ");
         *waiting = match (calls, moment) {
-            (_, Moment::Next) => return Some(Moment::Before),
+            (_, Moment::Next) => return Some(Moment::Next),
             (calls, moment) if !mutates => Some((calls, moment)),
             (0, Moment::Heard) => Some((0, Moment::Next)),
             // What else the agent may ask before it is killed gets no answer either.
@@ -231,6 +231,12 @@ impl Proxy {
             }
             None => None,
         }
+    }
+
+    /// Before the call that came just now.
+    fn last_mutation(&self) -> String {
+        let calls = self.calls();
+        calls.iter().rev().skip(1).find(|call| !call.starts_with("GET ")).cloned().unwrap_or_default()
     }
 
     fn calls(&self) -> MutexGuard<'_, Vec<String>> {
@@ -285,8 +291,9 @@ impl Proxy {
             if moment == Moment::After {
                 self.do_apart(&head, &body).await?;
             }
+            let about = if moment == Moment::Next { self.last_mutation() } else { call };
             self.stalled.send_modify(|stalled| {
-                stalled.get_or_insert(call);
+                stalled.get_or_insert(about);
             });
             // Until the agent is dead, or hears that its connection broke.
             let (mut nowhere, mut stalled) = (tokio::io::sink(), self.stalled.subscribe());
