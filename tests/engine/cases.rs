@@ -258,7 +258,9 @@ async fn h30_data_on_an_anonymous_volume_accumulates() {
 async fn h31_a_declaration_that_lost_its_mounts_is_refused_mount_by_mount() {
     let host = Served::new("h31").await;
     let folders = ["a", "b"].map(|name| host.site.host_folder(name));
-    folders.iter().for_each(|folder| std::fs::write(format!("{folder}/file"), "kept").expect("written"));
+    for folder in &folders {
+        std::fs::write(format!("{folder}/file"), "kept").expect("written");
+    }
     let mounts = json!([format!("{}:/a", folders[0]), format!("{}:/b", folders[1])]);
     host.apply(&host.site.holding(&json!({ "mounts": mounts })), false).await;
     let (before, bare) = (host.site.identity("c").await, host.site.holding(&json!({})));
