@@ -70,8 +70,10 @@ impl Serving {
         assert!(serves(self.port), "{what}: the old one does not serve");
         println!("{what}: silent for {:?}", gap.end());
         assert!(failure.rolled_back, "{what}: {}", failure.message);
+        // The last lines of the new container come as data, beside the message.
+        let said = format!("{failure:?}");
         for words in words {
-            assert!(failure.message.contains(words), "{what}, without `{words}`: {}", failure.message);
+            assert!(said.contains(words), "{what}, without `{words}`: {said}");
         }
         self.is_as_before(what).await;
     }
