@@ -136,22 +136,26 @@ impl Operations {
     }
 
     /// Ends what earlier applies left when they were cut off. Each module is recovered before anything else is done with it.
+    ///
+    /// What goes on beside all else ends with this agent: while it sleeps it keeps neither its data nor its engine from the
+    /// next one.
     pub fn recover_all(self: &Arc<Self>) {
         for module in self.state.journal().unfinished().unwrap_or_default() {
             self.recover(&module);
         }
-        let this = self.clone();
+        let this = Arc::downgrade(self);
         tokio::spawn(async move {
-            loop {
+            while let Some(this) = this.upgrade() {
                 this.discard_kept().await;
+                drop(this);
                 tokio::time::sleep(BETWEEN_DISCARDS).await;
             }
         });
         // Where a journal is lost, the names of containers tell.
-        let this = self.clone();
+        let this = Arc::downgrade(self);
         tokio::spawn(async move {
             let mut pause = FIRST_PAUSE;
-            loop {
+            while let Some(this) = this.upgrade() {
                 match cut_off(&this.engine, &this.installation).await {
                     Ok(modules) => {
                         for module in modules {
@@ -161,6 +165,7 @@ impl Operations {
                     }
                     Err(error) => tracing::debug!(%error, "cannot look for what was cut off yet"),
                 }
+                drop(this);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
@@ -183,7 +188,7 @@ impl Operations {
     /// Goes on trying until what an apply of this module left is ended. Between two tries applies have their turn; they
     /// recover the module themselves, or say why it cannot be done.
     fn recover(self: &Arc<Self>, module: &str) {
-        let (this, module) = (self.clone(), module.to_owned());
+        let (this, module) = (Arc::downgrade(self), module.to_owned());
         let lock = {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             inner.modules.entry(module.clone()).or_default().clone()
@@ -194,6 +199,7 @@ impl Operations {
             loop {
                 {
                     let _turn = turn.await;
+                    let Some(this) = this.upgrade() else { return };
                     match this.try_to_recover(&module).await {
                         Ok(()) => return,
                         Err(error) => tracing::warn!(module, %error, "what was cut off cannot be ended yet"),
