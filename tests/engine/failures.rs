@@ -52,7 +52,9 @@ async fn a_new_container_that_dies_at_once_tells_its_last_lines() {
     }));
     let error = site.fails(&dying).await;
     assert!(error.to_string().contains("exit code 7"), "{error}");
-    assert_eq!(error.failure().expect("how it ended").last_lines, ["no such database"]);
+    // Under load the engine has started it again before its lines were read.
+    let lines = &error.failure().expect("how it ended").last_lines;
+    assert!(!lines.is_empty() && lines.iter().all(|line| line == "no such database"), "{lines:?}");
     is_back(&site, &before).await;
 }
 
