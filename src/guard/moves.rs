@@ -8,8 +8,7 @@ pub fn to_be_moved(judged: &mut MountVerdict, data_move: DataMove) {
     let DataMove { from, to, .. } = &data_move;
     judged.detail = match data_move.way() {
         MoveWay::Copy => format!(
-            "{} in {} files and directories are copied from {from} to {to} and compared, while the container is stopped; \
-             the original is kept",
+            "{} (entries: {}) are copied from {from} to {to} and compared, while the container is stopped; the original is kept",
             bytes_in_words(data_move.bytes),
             data_move.entries
         ),

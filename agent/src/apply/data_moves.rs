@@ -181,8 +181,8 @@ impl<'a> Transaction<'a> {
             Way::Rename => "renamed".to_owned(),
             Way::Copy => format!("{} copied and compared", bytes_in_words(prepared.bytes)),
         };
-        let detail = format!("from {} to {}: {how}", planned.names.0, planned.names.1);
-        self.executor.report.progress(Phase::Moved, "", &detail);
+        let detail = format!("from {}: {how}", planned.names.0);
+        self.executor.report.progress(Phase::Moved, &planned.names.1, &detail);
         Ok(())
     }
 
