@@ -125,7 +125,8 @@ impl Site {
 
     /// Applies, expecting a failure.
     pub(crate) async fn fails(&self, spec: &ModuleSpec) -> ApplyError {
-        self.try_apply(spec, true).await.error.expect("a failure")
+        let Applied { result, error } = self.try_apply(spec, true).await;
+        error.unwrap_or_else(|| panic!("the apply did not fail: {result:?}"))
     }
 
     pub(crate) async fn plan(&self, spec: &ModuleSpec, allow: bool) -> PlanResponse {
