@@ -272,6 +272,18 @@ async fn data_that_others_have_moves_with_them_or_not_at_all() {
     let refused = site.apply(&pair(moved(&new, &old), moved(&new, &old)), true).await;
     assert!(object(&refused, "c").mounts[0].detail.contains(&stranger), "{refused:?}");
     docker(&["rm", "-f", &stranger]);
+    // A stranger that has nothing but memory mounted has no part of it.
+    docker(&[
+        "run",
+        "-d",
+        "--name",
+        &stranger,
+        "--mount",
+        "type=tmpfs,target=/run",
+        "plumbline/sample:1",
+        "sleep",
+        "600",
+    ]);
     // One of two fails: both are back on the old place.
     let mut failing = pair(moved(&new, &old), moved(&new, &old));
     failing.containers.get_mut("d").expect("d").entrypoint =
@@ -290,4 +302,5 @@ async fn data_that_others_have_moves_with_them_or_not_at_all() {
         assert_eq!(docker(&["exec", &format!("{}-{key}", site.name), "cat", "/data/file"]), "old");
     }
     assert!(!Path::new(&old).exists());
+    docker(&["rm", "-f", &stranger]);
 }

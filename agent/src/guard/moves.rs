@@ -282,7 +282,8 @@ pub(crate) fn overlaps(one: &str, other: &str) -> bool {
     let is_in = |inner: &str, outer: &str| {
         inner == outer || inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
     };
-    one != "/" && (is_in(one, other) || is_in(other, one))
+    // A mount without a source on the host, as one of memory, is nowhere.
+    !one.is_empty() && one != "/" && (is_in(one, other) || is_in(other, one))
 }
 
 /// Says of a move that these containers, which stay, would lose sight of the data.
@@ -290,5 +291,25 @@ pub(crate) fn forbid(judged: &mut [MountVerdict], planned: &PlannedMove, users: 
     let names: Vec<String> = users.iter().map(|user| user.name.clone()).collect();
     for one in judged.iter_mut().filter(|one| one.target == planned.target && one.data_move.is_some()) {
         used_by_others(one, &names);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overlaps;
+
+    #[test]
+    fn paths_overlap_where_one_holds_the_other() {
+        for (one, overlaps_it) in [
+            ("/srv/app", true),
+            ("/srv", true),
+            ("/srv/app/part", true),
+            ("/srv/application", false),
+            ("/mnt", false),
+            ("/", false),
+            ("", false),
+        ] {
+            assert_eq!(overlaps(one, "/srv/app"), overlaps_it, "{one}");
+        }
     }
 }
