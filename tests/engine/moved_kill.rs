@@ -38,6 +38,8 @@ struct Moves {
 impl Moves {
     /// The two places are on two file systems, or on one.
     async fn new(test: &str, files: usize, across: bool) -> Self {
+        // What is written at the end is of this run.
+        let _ = std::fs::remove_file(report_file(test));
         let host = Served::killable(test).await;
         let here = PathBuf::from(host.site.host_folder("here"));
         let disk = if across { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir_in(&here) };
@@ -148,14 +150,19 @@ impl Moves {
         Ok(at)
     }
 
+    /// Every run came through its assertions: the first that does not ends the test.
     fn report(&self, test: &str) {
         let report = json!({
             "what": "Moved", "killed": test, "rounds": 1, "runs": self.runs, "steps": self.steps, "violations": 0,
         });
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/kill");
-        std::fs::create_dir_all(&folder).expect("a folder");
-        std::fs::write(folder.join(format!("{test}.json")), format!("{report:#}\n")).expect("written");
+        let file = report_file(test);
+        std::fs::create_dir_all(file.parent().expect("a parent")).expect("a folder");
+        std::fs::write(file, format!("{report:#}\n")).expect("written");
     }
+}
+
+fn report_file(test: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../target/kill/{test}.json"))
 }
 
 /// What else is in the directory of a place.

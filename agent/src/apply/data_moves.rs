@@ -4,7 +4,6 @@
 //! only on the data where it was. The journal has the move before anything is done of it. What a failure leaves is undone when
 //! the new containers are gone and before the old ones are started.
 
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use plumbline::guard::bytes_in_words;
@@ -17,7 +16,7 @@ use super::{ApplyError, ContainerObject, Detail};
 use crate::container::Observed;
 use crate::guard::{HostFiles, PlannedMove, blocking, overlaps, survey_again};
 use crate::journal::{DataMove, Record};
-use crate::moving::{Event, Move, MoveError, Way, carry_out, discard, prepare, settle};
+use crate::moving::{Event, Move, MoveError, Way, carry_out, discard, prepare, settle, undo};
 use crate::state::{KeptData, ModuleState, State};
 
 /// How long the original of a copy is kept after the move was committed.
@@ -36,7 +35,7 @@ pub(super) struct OpenMove {
 }
 
 /// The containers that take part in moves: they are made on the data, or have it now.
-pub(super) fn participants(decisions: &[(Decision, Detail)]) -> Vec<usize> {
+fn participants(decisions: &[(Decision, Detail)]) -> Vec<usize> {
     let takes_part = |(decision, detail): &(Decision, Detail)| match detail {
         Detail::Container(object) => {
             matches!(decision.action, Action::Created | Action::Recreated)
@@ -280,11 +279,8 @@ pub(crate) async fn discard_kept(files: &HostFiles, state: &State, module: &str)
     Ok(())
 }
 
-/// Undoes moves that are not committed, the last first.
-pub(super) async fn undo_moves(files: &HostFiles, moves: &[DataMove]) -> Result<(), MoveError> {
-    for one in moves.iter().rev() {
-        let (root, data): (std::path::PathBuf, Move) = (Path::to_owned(files.root()), one.data.clone());
-        blocking(move || crate::moving::undo(&root, &data, &|_| Ok(()))).await?;
-    }
-    Ok(())
+/// Undoes a move that is not committed.
+pub(super) async fn undo_move(files: &HostFiles, data: &Move) -> Result<(), MoveError> {
+    let (root, data) = (files.root().to_owned(), data.clone());
+    blocking(move || undo(&root, &data, &|_| Ok(()))).await
 }

@@ -62,12 +62,13 @@ impl Executor<'_> {
                 self.one(decision, detail, result, index, &mut transaction).await?;
             }
             transaction.commit().await?;
-            for (index, words) in transaction.said() {
-                result.objects[*index].detail.clone_from(words);
-            }
             self.remove_left_networks(decisions, result).await
         }
         .await;
+        // Also where another part failed afterwards: somebody has to know where originals are kept.
+        for (index, words) in &transaction.said {
+            result.objects[*index].detail.clone_from(words);
+        }
         let Err(mut error) = done else { return Ok(()) };
         if let Err(failed) = transaction.roll_back().await {
             let done = vec![format!("putting back what was before failed: {failed}")];

@@ -218,8 +218,12 @@ fn say_pulled(result: &mut ModuleResult, pulled: &BTreeSet<String>) {
 /// The result of a second pass. What the first one did is found done by the second.
 fn continued(first: &ModuleResult, mut second: ModuleResult) -> ModuleResult {
     for object in second.objects.iter_mut().filter(|object| object.action() == Action::Unchanged) {
+        // Of what was not done the detail says why; of moved data, where it is.
+        let was_done = |before: &ObjectResult| {
+            before.detail.is_empty() || before.mounts.iter().any(|mount| mount.data_move.is_some())
+        };
         let same = |before: &&ObjectResult| {
-            (before.kind, &before.key, before.detail.is_empty()) == (object.kind, &object.key, true)
+            (before.kind, &before.key) == (object.kind, &object.key) && was_done(before)
         };
         if let Some(before) = first.objects.iter().find(same) {
             *object = before.clone();

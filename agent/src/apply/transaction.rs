@@ -309,11 +309,6 @@ impl<'a> Transaction<'a> {
         self.moves_stand(these).await
     }
 
-    /// What the result says of objects, by their index.
-    pub(super) fn said(&self) -> &[(usize, String)] {
-        &self.said
-    }
-
     /// Which objects, by their index, are as they were before.
     pub(super) fn back(&self) -> &[usize] {
         &self.back

@@ -4,7 +4,7 @@
 use serde_json::{Value as Json, json};
 
 use super::ApplyError;
-use super::data_moves::undo_moves;
+use super::data_moves::undo_move;
 use super::network_undo::put_network_back;
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE, made_volumes};
 use crate::engine::{Engine, EngineError};
@@ -119,7 +119,7 @@ async fn put_back_once(
     for one in others.moves.iter().rev() {
         // What runs on the data holds it where it is.
         let is_free = !one.changes.iter().any(|number| apart.contains(number));
-        let undone = if is_free { undo_moves(others.files, std::slice::from_ref(one)).await } else { Ok(()) };
+        let undone = if is_free { undo_move(others.files, &one.data).await } else { Ok(()) };
         if !is_free || undone.is_err() {
             apart.extend(&one.changes);
         }

@@ -156,11 +156,7 @@ impl<'a> Looker<'a> {
 
     /// It does not exist yet, and the engine will make it as a directory of its own.
     pub(super) fn is_new_plain_volume(&self, name: &str) -> bool {
-        let is_plain = |create: &Json| {
-            create["Driver"].as_str().unwrap_or("local") == "local"
-                && create["DriverOpts"].as_object().is_none_or(serde_json::Map::is_empty)
-        };
-        self.new_volumes.get(name).is_some_and(is_plain)
+        self.new_volumes.get(name).is_some_and(|create| is_plain(&create["Driver"], &create["DriverOpts"]))
     }
 
     async fn on_host(&self, path: &str) -> Place {
@@ -182,8 +178,8 @@ impl<'a> Looker<'a> {
             (None, Some(create)) => (&create["Driver"], &create["DriverOpts"]),
             (None, None) => return Ok((None, Place::New)),
         };
+        let is_plain = is_plain(driver, options);
         let driver = driver.as_str().unwrap_or("local");
-        let is_plain = options.as_object().is_none_or(serde_json::Map::is_empty);
         let device = options["device"].as_str().filter(|device| device.starts_with('/'));
         let is_bind = options["o"].as_str().is_some_and(|words| words.split(',').any(|word| word == "bind"));
         let root = match (driver, &found) {
@@ -301,6 +297,11 @@ impl<'a> Looker<'a> {
         }
         None
     }
+}
+
+/// A volume of the engine's own that is nothing but a directory.
+pub(super) fn is_plain(driver: &Json, options: &Json) -> bool {
+    driver.as_str().unwrap_or("local") == "local" && options.as_object().is_none_or(serde_json::Map::is_empty)
 }
 
 /// The declared volume is, by name and directory in it, the one that is mounted there now.

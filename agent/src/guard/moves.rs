@@ -8,7 +8,7 @@ use plumbline::proto::v1::{ContainerSpec, DataGuardVerdict, DataMove, MountVerdi
 use serde_json::Value as Json;
 
 use super::HostFiles;
-use super::mounts::Looker;
+use super::mounts::{Looker, is_plain};
 use crate::apply::ApplyError;
 use crate::engine::{EngineReader, Inspect};
 use crate::moving::{Move, MoveError, Way, survey};
@@ -234,9 +234,8 @@ fn on_wire(planned: &PlannedMove) -> DataMove {
 
 /// Where a volume of the engine's own is, that is nothing but a directory.
 fn plain_path(found: &Json) -> Option<String> {
-    let is_plain = found["Options"].as_object().is_none_or(serde_json::Map::is_empty);
     let path = found["Mountpoint"].as_str().filter(|path| path.starts_with('/'))?;
-    (found["Driver"] == "local" && is_plain).then(|| path.to_owned())
+    is_plain(&found["Driver"], &found["Options"]).then(|| path.to_owned())
 }
 
 /// A container of the host that has a host path mounted.

@@ -16,8 +16,10 @@ use super::{Event, Heard, MoveError, io};
 const PIECE: usize = 1 << 20;
 
 struct Comparing<'a> {
-    /// Of every file with several names: which one it is in the copy.
+    /// Of every file with several names: which one it is in the copy, and the other way round. How many names it has is not
+    /// compared: an original may have some outside of what is moved.
     linked: HashMap<(u64, u64), (u64, u64)>,
+    linked_back: HashMap<(u64, u64), (u64, u64)>,
     done: u64,
     total: u64,
     heard: Heard<'a>,
@@ -32,7 +34,14 @@ pub(super) fn compare(
     heard: Heard<'_>,
 ) -> Result<(), MoveError> {
     let pieces = (vec![0; PIECE], vec![0; PIECE]);
-    let mut comparing = Comparing { linked: HashMap::new(), done: total / 2, total, heard, pieces };
+    let mut comparing = Comparing {
+        linked: HashMap::new(),
+        linked_back: HashMap::new(),
+        done: total / 2,
+        total,
+        heard,
+        pieces,
+    };
     comparing.directory(original, copy, path, true)
 }
 
@@ -97,10 +106,11 @@ impl Comparing<'_> {
         let is_directory = kind == FileType::Directory;
         let mut same = kind == kind_of(&other)
             && one.st_rdev == other.st_rdev
-            && (is_directory || (one.st_size == other.st_size && one.st_nlink == other.st_nlink));
-        if !is_directory && one.st_nlink > 1 {
+            && (is_directory || one.st_size == other.st_size);
+        if !is_directory && (one.st_nlink > 1 || other.st_nlink > 1) {
             let (key, value) = ((one.st_dev, one.st_ino), (other.st_dev, other.st_ino));
             same &= *self.linked.entry(key).or_insert(value) == value;
+            same &= *self.linked_back.entry(value).or_insert(key) == key;
         }
         let attributes = |stat, parent| Attributes::with(stat, parent, name, path);
         same = same && attributes(&one, original)?.is_like(&attributes(&other, copy)?);

@@ -312,7 +312,7 @@ pub fn settle(root: &Path, this: &Move) -> Result<Option<String>, MoveError> {
         staging.remove_if_empty()?;
     }
     let from = Spot::find(root, &this.from)?;
-    let aside = from.beside(&format!("{}.plumbline-moved-{}", from.name_text(), this.tag));
+    let aside = from.beside(&format!("{}.plumbline-moved-{}", from.name_text(), this.tag))?;
     if aside.identity()? == Some(this.file) {
         return Ok(Some(aside.path));
     }

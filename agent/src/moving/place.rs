@@ -35,7 +35,7 @@ pub(super) fn staging(root: &Path, this: &Move) -> Result<Spot, MoveError> {
             let path = format!("{}/.plumbline-moving-{}", this.to, this.tag);
             Spot::find(root, &path)?
         }
-        _ => to.beside(&format!(".{}.plumbline-moving-{}", to.name_text(), this.tag)),
+        _ => to.beside(&format!(".{}.plumbline-moving-{}", to.name_text(), this.tag))?,
     })
 }
 
@@ -74,14 +74,13 @@ impl Spot {
     }
 
     /// Another name in the same directory.
-    pub(super) fn beside(&self, name: &str) -> Self {
+    pub(super) fn beside(&self, name: &str) -> Result<Self, MoveError> {
         let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        Self {
-            // A second descriptor of an open directory.
-            parent: self.parent.try_clone().unwrap_or_else(|error| panic!("no descriptor is free: {error}")),
-            name: CString::new(name.replace('\0', "")).unwrap_or_default(),
-            path: format!("{parent}/{name}"),
-        }
+        let path = format!("{parent}/{name}");
+        let second = self.parent.try_clone().map_err(|_| io("opened", &path)(Errno::MFILE))?;
+        // The name is that of a file, with a prefix and a tag: neither has a zero byte.
+        let name = CString::new(name).map_err(|_| MoveError::NoParent { path: path.clone() })?;
+        Ok(Self { parent: second, name, path })
     }
 
     pub(super) fn name_text(&self) -> String {

@@ -125,6 +125,22 @@ fn to_another_file_system_everything_comes_along_and_the_original_is_kept() {
     assert_eq!(manifest(&places.to), before);
 }
 
+/// Backups are often made of hard links, and the original's other names stay where they are.
+#[test]
+fn a_file_with_a_name_outside_is_moved_too() {
+    let places = Places::new(true);
+    for name in ["one", "two"] {
+        std::fs::write(places.from.join(name), name).expect("written");
+        std::fs::hard_link(places.from.join(name), places.from.with_file_name(name)).expect("linked");
+    }
+    std::fs::hard_link(places.from.join("one"), places.from.join("one again")).expect("linked");
+    go(&places.survey().expect("it can be moved")).expect("it is moved");
+    let inode = |name: &str| places.to.join(name).metadata().expect("it is there").ino();
+    assert_eq!(inode("one"), inode("one again"));
+    assert_ne!(inode("one"), inode("two"));
+    assert_eq!(std::fs::read_to_string(places.to.join("two")).expect("read"), "two");
+}
+
 #[test]
 fn onto_a_mount_point_the_file_system_there_is_filled() {
     let places = Places::with_disk();

@@ -39,20 +39,28 @@ fn undo_rename(this: &Move, from: &Spot, to: &Spot, heard: Heard<'_>) -> Result<
 fn undo_copy(root: &Path, this: &Move, to: &Spot, heard: Heard<'_>) -> Result<(), MoveError> {
     let staging = place::staging(root, this)?;
     if let Before::Empty { is_mount_point: true, file, attributes } = &this.before {
-        let is_ours = this.staging.is_some() && staging.identity()? == this.staging;
-        if to.identity()? == Some(*file) && is_ours {
+        if to.identity()? != Some(*file) {
+            // Another file system is mounted there now, or none: nothing in it is of this move.
+            return Ok(());
+        }
+        if this.staging.is_some() && staging.identity()? == this.staging {
             for entry in to.entries()?.iter().filter(|entry| entry.name() != staging.name()) {
                 heard(Event::Step("remove a copy"))?;
                 remove(entry)?;
             }
+            // As long as the staging directory is there, all this is done again after a crash.
+            attributes.apply(&to.open()?, &to.path)?;
             heard(Event::Step("remove a copy"))?;
             remove(&staging)?;
             attributes.apply(&to.open()?, &to.path)?;
             return to.flush_file_system();
         }
-        // It was made, and nobody wrote down that it was: it is empty then.
-        staging.remove_if_empty()?;
-        return attributes.apply(&to.open()?, &to.path);
+        if this.staging.is_none() && staging.identity()?.is_some() {
+            // It was made, and nobody wrote down that it was: it is empty then.
+            staging.remove_if_empty()?;
+            attributes.apply(&to.open()?, &to.path)?;
+        }
+        return Ok(());
     }
     if this.staging.is_some() && to.identity()? == this.staging {
         heard(Event::Step("take a copy back"))?;
