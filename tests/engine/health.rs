@@ -171,7 +171,8 @@ async fn one_that_the_engine_starts_again_and_again_is_not_up() {
         let line = format!("echo once more; sleep 0.3; exit {code}");
         let (failure, known) = old.outlives(&shell(&line, &json!({ "restart": "always" }))).await;
         assert!(failure.message.contains("it was started again"), "{}", failure.message);
-        assert!(known.exit_code.is_none_or(|seen| seen == code), "{known:?}");
+        assert_eq!(known.exit_code, Some(code), "{known:?}");
+        assert!(failure.message.contains(&format!("with exit code {code}")), "{}", failure.message);
         assert_eq!(known.last_lines.first().map(String::as_str), Some("once more"));
     }
 }
@@ -209,6 +210,17 @@ async fn what_is_killed_for_want_of_memory_says_so() {
     assert!(known.oom_killed, "{known:?}");
     assert_eq!(known.exit_code, Some(137));
     assert!(failure.message.contains("out of memory"), "{}", failure.message);
+}
+
+/// Inspect says nothing of either: the one runs again when it is looked at, the other is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_ended_unseen_tells_its_exit_code() {
+    let old = Old::serving("hunseen").await;
+    for settings in [json!({ "restart": "always" }), json!({ "auto_remove": true, "restart": "no" })] {
+        let (failure, known) = old.outlives(&shell("exit 5", &settings)).await;
+        assert_eq!(known.exit_code, Some(5), "{known:?}");
+        assert!(failure.message.contains("with exit code 5"), "{}", failure.message);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -123,7 +123,7 @@ impl Kills {
 
     fn checksums(&self) -> String {
         let sum = "find /anonymous /data/kept -type f | sort | xargs sha256sum";
-        self.host.site.docker(&["exec", &self.host.container(), "sh", "-c", sum])
+        self.host.site.docker_says(&["exec", &self.host.container(), "sh", "-c", sum]).trim().to_owned()
     }
 
     /// Applies the next edit until the mutating call after so many others, where the agent gets no more answers. `None`:
@@ -230,7 +230,8 @@ impl Kills {
         }
         let sums = self.checksums();
         if sums != self.sums {
-            return Err(format!("its data: {sums}"));
+            let state = &shown["State"];
+            return Err(format!("its data: {sums}; it was {state}"));
         }
         self.never_two()
     }

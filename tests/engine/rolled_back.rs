@@ -163,7 +163,7 @@ async fn the_old_one_serves_again_whatever_keeps_the_new_one_from_running() {
     let dies = json!({ "command": ["sh", "-c", "echo no such database; exit 7"], "entrypoint": [] });
     old.outlives("dies at once", &dies, &["exit code 7", "no such database", runs_again]).await;
 
-    // The shell's own words, so that it ends within the moment for which a new container is watched.
+    // The shell's own words, so that it ends within its window.
     let line = "while echo $0; do :; done > /small/file; exit 28";
     let full = json!({
         "command": ["sh", "-c", line, "x".repeat(4000)], "entrypoint": [], "mounts": ["small:/small"]

@@ -174,6 +174,11 @@ impl Site {
         docker_at(&self.socket, arguments)
     }
 
+    /// The same with what it prints on standard error.
+    pub(crate) fn docker_says(&self, arguments: &[&str]) -> String {
+        docker_says_at(&self.socket, arguments)
+    }
+
     /// Every container of this test, by name.
     pub(crate) fn containers(&self) -> Vec<String> {
         let listed =
@@ -240,8 +245,12 @@ fn docker_at(socket: &str, arguments: &[&str]) -> String {
 
 /// The same with what it prints on standard error, where a container's log goes, too.
 pub(crate) fn docker_says(arguments: &[&str]) -> String {
+    docker_says_at(&socket(), arguments)
+}
+
+fn docker_says_at(socket: &str, arguments: &[&str]) -> String {
     let mut command = Command::new("docker");
-    let output = command.arg("-H").arg(format!("unix://{}", socket())).args(arguments).output();
+    let output = command.arg("-H").arg(format!("unix://{socket}")).args(arguments).output();
     let output = output.expect("docker's command line is needed");
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use plumbline::proto::v1::{ContainerFailure, UpdateConfig};
 use serde_json::Value as Json;
 
+use crate::engine::End;
+
 /// What engines take where a health check does not say (Docker Engine API, `HealthConfig`: 0 means inherit, and where nothing
 /// is inherited the engine's own 30 s, 30 s and 3; measured on 20.10).
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -90,7 +92,8 @@ enum Life {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sight {
     life: Life,
-    exit_code: i32,
+    /// Of a process that ended. Inspect does not tell it of one that was started again.
+    exit_code: Option<i32>,
     oom_killed: bool,
     /// The engine's words.
     error: String,
@@ -117,18 +120,17 @@ impl Sight {
         let probes = state["Health"]["Log"].as_array().into_iter().flatten();
         let mut probes: Vec<String> = probes.map(|probe| printable(&text(&probe["Output"]))).collect();
         probes.retain(|probe| !probe.is_empty());
+        let life = match (is("Dead"), is("Restarting"), is("Running")) {
+            (true, _, _) => Life::Dead,
+            // Engines say beside it that it runs.
+            (_, true, _) => Life::Restarting,
+            (_, _, true) => Life::Running,
+            (false, false, false) => Life::Ended,
+        };
+        let exit_code = state["ExitCode"].as_i64().and_then(|code| i32::try_from(code).ok());
         Self {
-            life: match (is("Dead"), is("Restarting"), is("Running")) {
-                (true, _, _) => Life::Dead,
-                // Engines say beside it that it runs.
-                (_, true, _) => Life::Restarting,
-                (_, _, true) => Life::Running,
-                (false, false, false) => Life::Ended,
-            },
-            exit_code: state["ExitCode"]
-                .as_i64()
-                .and_then(|code| i32::try_from(code).ok())
-                .unwrap_or_default(),
+            life,
+            exit_code: (life != Life::Running).then(|| exit_code.unwrap_or_default()),
             oom_killed: is("OOMKilled"),
             error: text(&state["Error"]),
             started_at: text(&state["StartedAt"]),
@@ -146,13 +148,14 @@ impl Sight {
         first: &First,
         after: Duration,
     ) -> Option<Result<Came, NotUp>> {
-        let (exit_code, oom_killed) = (self.exit_code(), self.oom_killed);
-        let was_restarted = self.restarts > first.restarts || self.started_at != first.started_at;
+        let (exit_code, oom_killed) = (self.exit_code, self.oom_killed);
         match self.life {
-            Life::Gone => return Some(Err(NotUp::Gone { after })),
+            Life::Gone => return Some(Err(NotUp::Gone { after, exit_code, oom_killed })),
             Life::Restarting => return Some(Err(NotUp::Restarted { after, exit_code, oom_killed })),
-            _ if was_restarted => return Some(Err(NotUp::Restarted { after, exit_code, oom_killed })),
-            Life::Ended if self.exit_code == 0 && !oom_killed => {
+            _ if self.was_restarted(first) => {
+                return Some(Err(NotUp::Restarted { after, exit_code, oom_killed }));
+            }
+            Life::Ended if exit_code == Some(0) && !oom_killed => {
                 return Some(Ok(format!("it ended by itself with exit code 0 after {}", seconds(after))));
             }
             Life::Ended | Life::Dead => {
@@ -171,12 +174,23 @@ impl Sight {
         }
     }
 
-    /// Of a process that ended, or is about to be started again.
-    fn exit_code(&self) -> Option<i32> {
+    fn was_restarted(&self, first: &First) -> bool {
+        self.restarts > first.restarts || self.started_at != first.started_at
+    }
+
+    /// Whether its process ended and inspect says no more how: it runs again, or the container removed itself.
+    pub(super) fn ended_unseen(&self, first: &First) -> bool {
         match self.life {
-            Life::Gone | Life::Running => None,
-            Life::Restarting | Life::Ended | Life::Dead => Some(self.exit_code),
+            Life::Gone => true,
+            Life::Running => self.was_restarted(first),
+            Life::Restarting | Life::Ended | Life::Dead => false,
         }
+    }
+
+    /// How it ended, from another source than inspect.
+    pub(super) fn ended(&mut self, end: End) {
+        self.exit_code = end.exit_code;
+        self.oom_killed |= end.oom_killed;
     }
 
     /// News for whoever waits: the health check failed more often than `before`.
@@ -189,7 +203,7 @@ impl Sight {
     /// What is known of a container that did not come up, without what it wrote.
     pub(super) fn failure(self) -> ContainerFailure {
         ContainerFailure {
-            exit_code: self.exit_code(),
+            exit_code: self.exit_code,
             error: self.error,
             last_lines: Vec::new(),
             health: if self.health.is_empty() { "none".to_owned() } else { self.health },
@@ -236,16 +250,23 @@ pub enum NotUp {
     Restarted {
         /// After that time.
         after: Duration,
-        /// Of the process, if it was seen between two starts.
+        /// Of the process, if the engine still knows it.
         exit_code: Option<i32>,
         /// Its memory limit was reached.
         oom_killed: bool,
     },
     /// It ended and removed itself, as it was told to.
-    #[error("it did not stay up: it ended after {} and removed itself (auto_remove), with all that it wrote", seconds(*.after))]
+    #[error(
+        "it did not stay up: it ended after {}{} and removed itself (auto_remove), with all that it wrote",
+        seconds(*.after), how(*.exit_code, *.oom_killed)
+    )]
     Gone {
         /// After that time.
         after: Duration,
+        /// Of the process, if the engine still knows it.
+        exit_code: Option<i32>,
+        /// Its memory limit was reached.
+        oom_killed: bool,
     },
     /// Its health check failed as often as it may.
     #[error("its health check says after {} that it is unhealthy", seconds(*.after))]

@@ -90,7 +90,8 @@ fn each_look_says_whether_it_is_over() {
         assert!(said.contains(expected), "{state} after {after} s: {said}");
     }
     let gone = Sight::of(None).judge(up, &first, seconds_of(1));
-    assert_eq!(gone, Some(Err(NotUp::Gone { after: seconds_of(1) })));
+    let (after, exit_code, oom_killed) = (seconds_of(1), None, false);
+    assert_eq!(gone, Some(Err(NotUp::Gone { after, exit_code, oom_killed })));
 }
 
 #[test]
@@ -104,6 +105,30 @@ fn restarts_before_the_window_do_not_count() {
         unpaused.judge(Window::Up(seconds_of(5)), &first, seconds_of(1)),
         Some(Err(NotUp::Restarted { exit_code: None, .. }))
     ));
+}
+
+#[test]
+fn how_it_ended_is_asked_for_where_inspect_does_not_say() {
+    let first = First { started_at: "10:00".to_owned(), restarts: 0 };
+    for (state, restarts, is_unseen) in [
+        (json!({ "Running": true }), 0, false),
+        (json!({ "Running": true }), 1, true),
+        (json!({ "Running": true, "StartedAt": "10:01" }), 0, true),
+        (json!({ "Running": true, "Restarting": true }), 1, false),
+        (json!({ "ExitCode": 3 }), 1, false),
+    ] {
+        assert_eq!(look(&state, restarts).ended_unseen(&first), is_unseen, "{state}");
+    }
+    let mut gone = Sight::of(None);
+    assert!(gone.ended_unseen(&first));
+    gone.ended(End { exit_code: Some(137), oom_killed: true });
+    let said = gone
+        .judge(Window::Up(seconds_of(5)), &first, seconds_of(1))
+        .map(|end| end.map_err(|e| e.to_string()));
+    let Some(Err(said)) = said else { panic!("{said:?}") };
+    assert!(said.contains("ended after 1 s with exit code 137 (out of memory"), "{said}");
+    let failure = gone.failure();
+    assert_eq!((failure.exit_code, failure.oom_killed), (Some(137), true));
 }
 
 #[test]

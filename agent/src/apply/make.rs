@@ -1,7 +1,7 @@
 //! One container: made, started, watched, removed.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use plumbline::guard::Place;
 use plumbline::proto::v1::{Phase, UpdateConfig};
@@ -124,6 +124,7 @@ impl Executor<'_> {
         object: &ContainerObject,
     ) -> Result<(), ApplyError> {
         let look = async || self.engine.container(id).await;
+        let asked = SystemTime::now();
         if let Err(error) = self.engine.start(id).await {
             let sight = Sight::of(look().await.ok().flatten().as_ref());
             return Err(of_container(self.engine, id, sight, error.into()).await);
@@ -136,6 +137,12 @@ impl Executor<'_> {
         let mut sight = Sight::of(inspect.as_ref());
         let first = First::of(&sight, object.observed.as_ref().map(|observed| observed.started_at.as_str()));
         loop {
+            // Without an answer the error says less.
+            if sight.ended_unseen(&first)
+                && let Ok(end) = self.engine.last_end(id, asked).await
+            {
+                sight.ended(end);
+            }
             match sight.judge(window, &first, began.elapsed()) {
                 Some(Ok(came)) => {
                     self.report.progress(Phase::Healthy, name, &came);

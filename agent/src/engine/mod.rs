@@ -17,7 +17,7 @@ pub use error::EngineError;
 pub use files::Presence;
 pub use inspect::Inspect;
 pub use pull::PullProgress;
-pub use read::{EngineReader, Version};
+pub use read::{End, EngineReader, Version};
 pub use write::Engine;
 
 /// Percent-encodes a name or reference as one part of a path or query.

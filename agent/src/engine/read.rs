@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::Method;
@@ -27,6 +27,15 @@ impl Version {
     pub fn is_podman(&self) -> bool {
         self.engine.starts_with(PODMAN)
     }
+}
+
+/// How a container's process ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct End {
+    /// As the engine says it; a process that a signal ended has 128 and the signal's number.
+    pub exit_code: Option<i32>,
+    /// The container reached its memory limit.
+    pub oom_killed: bool,
 }
 
 /// Before the version of an engine that is no Docker.
@@ -214,18 +223,53 @@ impl EngineReader {
         Ok(usage["Volumes"].as_array().into_iter().flatten().filter_map(size).collect())
     }
 
+    /// How a container's process last ended since then, as far as the engine remembers: also of one that runs again, or is
+    /// gone. An engine keeps its last 256 events (Docker Engine 20.10 and 28.5, `daemon/events`).
+    pub async fn last_end(&self, container: &str, since: SystemTime) -> Result<End, EngineError> {
+        let filters = json!({ "container": [container], "event": ["die", "oom"] }).to_string();
+        // Only with an end of time does the engine stop telling.
+        let of = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let (since, now) = (of(since), of(SystemTime::now()));
+        let path = format!("/events?since={since:.6}&until={now:.6}&filters={}", escape(&filters));
+        let bytes = self.bytes("GET /events", &path).await?;
+        let mut end = End::default();
+        for event in serde_json::Deserializer::from_slice(&bytes).into_iter::<Json>() {
+            let event = event.map_err(|error| EngineError::Malformed {
+                call: "GET /events".to_owned(),
+                reason: error.to_string(),
+            })?;
+            if event["Action"] == "oom" {
+                end.oom_killed = true;
+            } else {
+                let code = event["Actor"]["Attributes"]["exitCode"].as_str();
+                end.exit_code = code.and_then(|code| code.parse().ok());
+            }
+        }
+        Ok(end)
+    }
+
+    /// An answer that is not one JSON document.
+    async fn bytes(&self, call: &str, path: &str) -> Result<Bytes, EngineError> {
+        use http_body_util::BodyExt as _;
+        let path = format!("/v{}{path}", self.version().await?.api);
+        let read = async {
+            let (status, body) = self.http.send(Method::GET, &path, None, None).await?;
+            let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            super::http::check(call, status, &bytes).map(|()| bytes)
+        };
+        let deadline = self.http.deadline();
+        let late = |_| EngineError::TimedOut { call: call.to_owned(), deadline };
+        tokio::time::timeout(deadline, read).await.map_err(late)?
+    }
+
     /// The last lines a container wrote, for an error message.
     pub async fn last_lines(&self, container: &str, lines: u32) -> Result<String, EngineError> {
-        use http_body_util::BodyExt as _;
-        let api = self.version().await?.api;
-        let path = format!("/v{api}/containers/{}/logs?stdout=1&stderr=1&tail={lines}", escape(container));
-        let read = async {
-            let (status, body) = self.http.send(::http::Method::GET, &path, None, None).await?;
-            let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-            super::http::check("GET /containers/logs", status, &bytes).map(|()| bytes)
-        };
+        let path = format!("/containers/{}/logs?stdout=1&stderr=1&tail={lines}", escape(container));
         // Without them the error says less.
-        let bytes = tokio::time::timeout(self.http.deadline(), read).await.unwrap_or(Ok(Bytes::new()))?;
+        let bytes = match self.bytes("GET /containers/logs", &path).await {
+            Err(EngineError::TimedOut { .. }) => Bytes::new(),
+            read => read?,
+        };
         let text: String = String::from_utf8_lossy(&without_frames(&bytes))
             .chars()
             .filter(|character| matches!(character, '\n' | '\t') || !character.is_control())
