@@ -179,7 +179,7 @@ impl Operations {
                 continue;
             }
             let _turn = self.turn(&module).await;
-            if let Err(error) = discard_kept(&self.settings.files, &self.state, &module).await {
+            if let Err(error) = discard_kept(&self.engine, &self.settings.files, &self.state, &module).await {
                 tracing::warn!(module, %error, "the original of moved data cannot be deleted yet");
             }
         }

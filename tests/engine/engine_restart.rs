@@ -107,24 +107,26 @@ async fn restarted(test: &str, kind: Kind, end: End, (one, each): (usize, usize)
         0 | 1 => (1, &ALL[one..=one], each),
         more => (more, &ALL[..], 1),
     };
-    let mut violations = Vec::new();
-    'all: for _ in 0..rounds {
-        for (agent, cut) in combinations {
-            if let Err(found) = restarts.everywhere(end, *agent, *cut, each).await {
-                violations.push(found);
-                break 'all;
-            }
-        }
-    }
-    if violations.is_empty() {
-        restarts.kills.can_go_on().await;
-    }
     let cuts: Vec<String> =
         combinations.iter().map(|(agent, cut)| format!("{cut:?}, the agent {agent:?}")).collect();
     let what = match end {
         End::Asked => "the engine is restarted (SIGTERM)",
         End::Killed => "the engine is killed (SIGKILL) and started again",
     };
+    let mut violations = Vec::new();
+    'all: for round in 0..rounds {
+        for (agent, cut) in combinations {
+            if let Err(found) = restarts.everywhere(end, *agent, *cut, each).await {
+                violations.push(found);
+                break 'all;
+            }
+        }
+        // Many rounds take an hour: whoever ends them before has what came of those that were made.
+        restarts.kills.write(test, &cuts, what, round + 1, &violations).await;
+    }
+    if violations.is_empty() {
+        restarts.kills.can_go_on().await;
+    }
     restarts.kills.report(test, &cuts, what, rounds, &violations).await;
 }
 

@@ -260,15 +260,15 @@ impl Kills {
         self.host.settled(&self.spec(Kind::Replaced)).await;
     }
 
-    /// Writes what came of it to target/kill, for scripts/kill-test; fails on a violation.
-    pub(crate) async fn report(
+    /// Writes what came of it to target/kill, for scripts/kill-test.
+    pub(crate) async fn write(
         &self,
         test: &str,
         cuts: &[String],
         what: &str,
         rounds: usize,
         violations: &[String],
-    ) {
+    ) -> Json {
         let version = self.host.site.engine.version().await.expect("the engine answers");
         let report = json!({
             "test": test, "what": what, "apply": format!("{:?}", self.kind), "cuts": cuts, "engine": version.engine,
@@ -278,6 +278,19 @@ impl Kills {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/kill");
         std::fs::create_dir_all(&folder).expect("a folder");
         std::fs::write(folder.join(format!("{test}.json")), format!("{report:#}\n")).expect("written");
+        report
+    }
+
+    /// The same at the end; fails on a violation.
+    pub(crate) async fn report(
+        &self,
+        test: &str,
+        cuts: &[String],
+        what: &str,
+        rounds: usize,
+        violations: &[String],
+    ) {
+        let report = self.write(test, cuts, what, rounds, violations).await;
         assert!(violations.is_empty(), "{report:#}");
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::proxy::Moment;
 use crate::served::Served;
-use crate::site::docker;
+use crate::site::{docker, hold};
 use crate::tree::{Manifest, make, manifest};
 
 const RECOVERY: Duration = Duration::from_secs(60);
@@ -237,4 +237,85 @@ async fn killed_within_a_copy_of_many_files() {
     moves.at = moves.look().await.expect("all is well");
     assert_ne!(moves.at, before);
     moves.report("movemany");
+}
+
+/// A volume that was emptied by a rename is still there for the engine. With the journal lost, too, only the containers tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_journal_no_old_container_runs_on_an_emptied_volume() {
+    let mut host = Served::killable("movelost").await;
+    // Where the engine has its volumes, for a rename.
+    let folder = tempfile::tempdir_in(docker(&["info", "-f", "{{.DockerRootDir}}"])).expect("a folder");
+    let (volume, new) = (format!("{}_store", host.site.name), folder.path().join("data"));
+    let spec = |moved: bool| {
+        let mut mount = json!({ "type": "volume", "source": "store", "target": "/data" });
+        if moved {
+            mount = json!({ "type": "bind", "source": new, "target": "/data", "moved_from": "store" });
+        }
+        let settings = json!({ "restart": "always", "stop_grace_period": "1s", "mounts": [mount] });
+        host.site.module(json!({ "volumes": { "store": {} }, "containers": { "c": hold(&settings) } }))
+    };
+    let (before, moved) = (spec(false), spec(true));
+    host.apply(&before, false).await;
+    docker(&["exec", &host.container(), "sh", "-c", "echo kept > /data/file"]);
+    let place = PathBuf::from(docker(&["volume", "inspect", "-f", "{{.Mountpoint}}", &volume]));
+    let mut waited_for = 0;
+    for calls in 0..MANY {
+        host.engine.stall_after(calls, Moment::Before);
+        let request = host.request(&format!("move {calls}"), &moved, true);
+        let mut client = host.client();
+        let mut apply = tokio::spawn(async move {
+            let mut stream = client.apply(tokio_stream::once(request)).await.expect("a stream").into_inner();
+            while let Ok(Some(_)) = stream.message().await {}
+        });
+        tokio::select! {
+            _ = host.engine.stalled() => {}
+            _ = &mut apply => {
+                host.engine.answer_again();
+                assert!(calls > 4, "such an apply has more calls than {calls}");
+                break;
+            }
+        }
+        host.kill();
+        std::fs::remove_file(host.data().join("journal").join(&host.site.name)).expect("there is a journal");
+        host.engine.answer_again();
+        host.start_again().await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let never_empty = || {
+            for name in host.site.containers() {
+                let running = docker(&["inspect", "-f", "{{.State.Running}}", &name]) == "true";
+                let seen = docker(&["exec", &name, "cat", "/data/file"]);
+                assert!(!running || seen == "kept", "before call {calls}: {name} runs on {seen:?}");
+            }
+        };
+        never_empty();
+        // Whatever an apply says then, it is no worse.
+        host.events(host.request(&format!("again {calls}"), &moved, true)).await;
+        never_empty();
+        let is_aside = host.site.containers().iter().any(|name| name.contains(".plumbline-old-"));
+        if is_aside && new.join("file").exists() {
+            waited_for += 1;
+            // Back by hand: nothing else is needed.
+            std::fs::remove_dir(&place).expect("it is empty");
+            std::fs::rename(&new, &place).expect("moved back");
+            let until = Instant::now() + RECOVERY;
+            while docker(&["exec", &host.container(), "cat", "/data/file"]) != "kept" {
+                assert!(Instant::now() < until, "before call {calls}: {:?}", host.site.containers());
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+        // Everything as it was.
+        for name in host.site.containers() {
+            docker(&["rm", "-f", &name]);
+        }
+        if new.join("file").exists() {
+            let _ = std::fs::remove_dir(&place);
+            std::fs::rename(&new, &place).expect("moved back");
+        }
+        host.kill();
+        std::fs::remove_dir_all(host.data()).expect("it was there");
+        host.start_again().await;
+        host.apply(&before, true).await;
+        assert_eq!(docker(&["exec", &host.container(), "cat", "/data/file"]), "kept");
+    }
+    assert!(waited_for > 0, "an old container was aside while its data was away");
 }

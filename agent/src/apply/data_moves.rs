@@ -14,9 +14,10 @@ use super::recreate::{Failed, spare_name};
 use super::transaction::{Open, Transaction};
 use super::{ApplyError, ContainerObject, Detail};
 use crate::container::Observed;
-use crate::guard::{HostFiles, PlannedMove, blocking, overlaps, survey_again};
+use crate::engine::EngineReader;
+use crate::guard::{HostFiles, PlannedMove, blocking, overlaps, survey_again, users};
 use crate::journal::{DataMove, Record};
-use crate::moving::{Event, Move, MoveError, Way, carry_out, discard, prepare, settle, undo};
+use crate::moving::{Discarded, Event, Move, MoveError, Way, carry_out, discard, prepare, settle, undo};
 use crate::state::{KeptData, ModuleState, State};
 
 /// How long the original of a copy is kept after the move was committed.
@@ -107,6 +108,7 @@ impl<'a> Transaction<'a> {
         // All that can be known before is, for what follows stops them all.
         for one in planned {
             self.is_as_planned(one).await.map_err(|error| ("data guard", error))?;
+            self.nobody_else_has(one, indices).await.map_err(|error| ("data guard", error))?;
         }
         for (index, object, old) in &olds {
             let key = &self.decisions[*index].0.facts.key;
@@ -144,6 +146,30 @@ impl<'a> Transaction<'a> {
         Err(ApplyError::DataChanged { target: planned.target.clone(), change })
     }
 
+    /// No container came to have the data that does not take part in its move, nor leaves in the same apply.
+    async fn nobody_else_has(&self, planned: &PlannedMove, indices: &[usize]) -> Result<(), ApplyError> {
+        let is_known = |id: &str| {
+            let mut known =
+                self.decisions.iter().enumerate().filter_map(|(index, (_, detail))| match detail {
+                    Detail::Container(object) if indices.contains(&index) => object.observed.as_ref(),
+                    Detail::LeftOver(observed) => Some(observed),
+                    _ => None,
+                });
+            known.any(|observed| observed.id == id)
+        };
+        let mut names = Vec::new();
+        for user in users(&self.executor.engine.clone()).await? {
+            if !is_known(&user.id) && user.has(&self.executor.host.files, &planned.data).await {
+                names.push(user.name);
+            }
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        let object = format!("data at {}", planned.data.from);
+        Err(ApplyError::InUse { object, users: names.join(", ") })
+    }
+
     async fn survey(&self, planned: &PlannedMove) -> Result<Move, ApplyError> {
         let mut planned = planned.clone();
         if let Some(volume) = &planned.volume
@@ -158,6 +184,7 @@ impl<'a> Transaction<'a> {
         let failed = |error| ("moving its data", error);
         let files = &self.executor.host.files;
         let data = self.is_as_planned(planned).await.map_err(failed)?;
+        self.nobody_else_has(planned, indices).await.map_err(failed)?;
         let changes = self.open.iter().filter(|open| indices.contains(&open.index));
         let changes = changes.map(|open| open.begun.number).collect();
         let begun = DataMove { changes, data: data.clone() };
@@ -267,13 +294,33 @@ pub(super) async fn settle_move(
     Ok(Some(format!("the original is kept at {at} for {days} days")))
 }
 
-/// Deletes the originals whose time is over.
-pub(crate) async fn discard_kept(files: &HostFiles, state: &State, module: &str) -> Result<(), ApplyError> {
+/// Deletes the originals whose time is over, and that nobody has changed or mounted since.
+pub(crate) async fn discard_kept(
+    reader: &EngineReader,
+    files: &HostFiles,
+    state: &State,
+    module: &str,
+) -> Result<(), ApplyError> {
     let now = SystemTime::now();
     for kept in state.module(module).kept.into_iter().filter(|kept| kept.until <= now) {
+        for user in users(reader).await? {
+            if user.has(files, &Move { from: kept.at.clone(), ..kept.data.clone() }).await {
+                let object = format!("original of moved data at {}", kept.at);
+                return Err(ApplyError::InUse { object, users: user.name });
+            }
+        }
         let (root, this) = (files.root().to_owned(), kept.clone());
-        blocking(move || discard(&root, &this.data, &this.at)).await?;
-        tracing::info!(module, path = kept.at, "the original of moved data is deleted");
+        match blocking(move || discard(&root, &this.data, &this.at)).await? {
+            Discarded::Gone => {
+                tracing::info!(module, path = kept.at, "the original of moved data is deleted")
+            }
+            Discarded::Stays { changed } => tracing::warn!(
+                module,
+                path = kept.at,
+                changed,
+                "the original of moved data was changed after the move: it stays; remove it when it is not needed any more"
+            ),
+        }
         state.change(module, |module| module.kept.retain(|other| *other != kept))?;
     }
     Ok(())

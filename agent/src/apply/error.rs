@@ -66,6 +66,18 @@ pub enum ApplyError {
         /// The host path.
         path: String,
     },
+    /// An old container would run without its data.
+    #[error(
+        "{name} is not started: its data is not at {from} any more but at {to}, where an apply that was cut off had moved it, and the agent's journal of that is lost; move the data back to {from} (or, to keep it where it is, remove {name}), then apply again"
+    )]
+    MovedAway {
+        /// The container.
+        name: String,
+        /// Where it has its data, on the host.
+        from: String,
+        /// Where the new container has it.
+        to: String,
+    },
     /// Behind a mount stands something else than what was decided on.
     #[error("behind the mount {target} stands something else than in the plan: {change}; plan again")]
     DataChanged {
@@ -206,6 +218,7 @@ impl ApplyError {
             | Self::OwnedElsewhere { .. }
             | Self::OtherInstallation { .. }
             | Self::MissingSource { .. }
+            | Self::MovedAway { .. }
             | Self::UpdateLocked { .. }
             | Self::InUse { .. }
             | Self::DataChanged { .. }
@@ -301,6 +314,7 @@ impl ApplyError {
             Self::Allowed(_) => "INVALID_REQUEST",
             Self::OlderRevision { .. } => "OLDER_REVISION",
             Self::MissingSource { .. } => "MISSING_BIND_SOURCE",
+            Self::MovedAway { .. } => "DATA_MOVED_AWAY",
             Self::VolumesNotShown => "VOLUMES_NOT_SHOWN",
             Self::UpdateLocked { .. } => "UPDATE_LOCKED",
             Self::InUse { .. } => "IN_USE",

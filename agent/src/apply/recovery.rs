@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use plumbline::guard::Place;
+use plumbline::guard::{Holds, Place};
 use serde_json::{Value as Json, json};
 
 use super::ApplyError;
@@ -269,12 +269,27 @@ pub async fn cut_off(engine: &Engine, installation: &str) -> Result<BTreeSet<Str
     Ok(modules)
 }
 
-/// Its data may have been moved when the apply was cut off, and some engines make an empty directory where it was.
-async fn check_sources(files: &HostFiles, shown: &Json) -> Result<(), ApplyError> {
-    for mount in shown["Mounts"].as_array().into_iter().flatten().filter(|mount| mount["Type"] == "bind") {
-        let path = mount["Source"].as_str().unwrap_or_default();
-        if files.place(path).await == Place::Missing {
-            return Err(ApplyError::MissingSource { path: path.to_owned() });
+/// Its data may have been moved to where a new container has it when the apply was cut off. What was a path is gone then,
+/// and some engines make an empty directory there; of a volume an empty directory is left.
+async fn check_sources(files: &HostFiles, shown: &Json, news: &[&Json]) -> Result<(), ApplyError> {
+    let mounts = |shown: &Json| shown["Mounts"].as_array().cloned().unwrap_or_default();
+    let source = |mount: &Json| mount["Source"].as_str().unwrap_or_default().to_owned();
+    for mount in mounts(shown).iter().filter(|mount| mount["Type"] == "bind" || mount["Type"] == "volume") {
+        let path = source(mount);
+        let place = files.place(&path).await;
+        if !matches!(place, Place::Missing | Place::Found { holds: Holds::Nothing, .. }) {
+            continue;
+        }
+        for new in news.iter().flat_map(|new| mounts(new)) {
+            let to = source(&new);
+            let has_data = matches!(files.place(&to).await, Place::Found { holds: Holds::Data, .. });
+            if new["Destination"] == mount["Destination"] && to != path && has_data {
+                let name = shown["Name"].as_str().unwrap_or_default().trim_start_matches('/').to_owned();
+                return Err(ApplyError::MovedAway { name, from: path, to });
+            }
+        }
+        if mount["Type"] == "bind" && place == Place::Missing {
+            return Err(ApplyError::MissingSource { path });
         }
     }
     Ok(())
@@ -290,14 +305,22 @@ pub async fn recover_by_labels(
 ) -> Result<Vec<String>, ApplyError> {
     let mut back = Vec::new();
     let labels = [(LABEL_INSTALLATION, installation), (LABEL_MODULE, module)];
+    let mut all = Vec::new();
     for id in engine.containers_with(&labels).await? {
-        let shown = engine.container(&id).await?.unwrap_or_default();
+        all.extend(engine.container(&id).await?);
+    }
+    for shown in &all {
+        let id = shown["Id"].as_str().unwrap_or_default();
         let aside = shown["Name"].as_str().unwrap_or_default().trim_start_matches('/');
         let Some((name, _)) = aside.split_once(ASIDE) else { continue };
         let key = shown["Config"]["Labels"][LABEL_CONTAINER].as_str().unwrap_or_default();
         if shown["State"]["Running"] == json!(true) {
             continue;
         }
+        let is_other =
+            |other: &&Json| other["Id"] != shown["Id"] && other["Config"]["Labels"][LABEL_CONTAINER] == key;
+        let others: Vec<&Json> = all.iter().filter(is_other).collect();
+        check_sources(files, shown, &others).await?;
         if let Some(in_place) =
             engine.container(name).await?.filter(|found| found["Name"] == json!(format!("/{name}")))
         {
@@ -308,14 +331,13 @@ pub async fn recover_by_labels(
             }
             engine.rename(in_place["Id"].as_str().unwrap_or_default(), &spare_name(name)).await?;
         }
-        check_sources(files, &shown).await?;
-        engine.rename(&id, name).await?;
+        engine.rename(id, name).await?;
         let remembered = state.module(module).containers.get(key).and_then(|one| read_desired(&one.desired));
         if let Some(desired) = remembered {
-            engine.update(&id, &restart_body(&desired)).await?;
+            engine.update(id, &restart_body(&desired)).await?;
         }
-        follow_networks(engine, &id).await?;
-        start_seen(engine, &id).await?;
+        follow_networks(engine, id).await?;
+        start_seen(engine, id).await?;
         back.push(name.to_owned());
     }
     Ok(back)

@@ -242,7 +242,7 @@ fn plain_path(found: &Json) -> Option<String> {
 #[derive(Debug, Clone)]
 pub(crate) struct User {
     pub(crate) id: String,
-    name: String,
+    pub(crate) name: String,
     sources: Vec<String>,
 }
 

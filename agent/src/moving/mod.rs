@@ -27,6 +27,7 @@ mod survey;
 mod undo;
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use plumbline::guard::{FileIdentity, bytes_in_words};
 use rustix::io::Errno;
@@ -69,6 +70,8 @@ pub struct Move {
     pub bytes: u64,
     /// How many files and directories are copied; 0 for a rename.
     pub entries: u64,
+    /// When that was counted: nobody was to change the data after.
+    pub surveyed: SystemTime,
     /// Where a copy is put together, once that exists.
     pub staging: Option<FileIdentity>,
 }
@@ -327,14 +330,33 @@ pub fn settle(root: &Path, this: &Move) -> Result<Option<String>, MoveError> {
     Ok(Some(aside.path))
 }
 
-/// Deletes an original that was set aside, if it still is that, and the data is at its new place.
-pub fn discard(root: &Path, this: &Move, kept: &str) -> Result<(), MoveError> {
+/// What became of an original.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Discarded {
+    /// It is not there any more.
+    Gone,
+    /// It is not to be deleted.
+    Stays {
+        /// What was changed since the data was moved: the first path that was found; none: the place as a whole.
+        changed: String,
+    },
+}
+
+/// Deletes an original that was set aside, if it still is that, nothing in it was changed since, and the data is at its
+/// new place.
+pub fn discard(root: &Path, this: &Move, kept: &str) -> Result<Discarded, MoveError> {
     let (kept, to) = (Spot::find(root, kept)?, Spot::find(root, &this.to)?);
-    if kept.identity()? != Some(this.file) || kept.path == this.from || to.identity()?.is_none() {
-        return Ok(());
+    match kept.identity()? {
+        None => return Ok(Discarded::Gone),
+        Some(file) if file == this.file && kept.path != this.from && to.identity()?.is_some() => {}
+        Some(_) => return Ok(Discarded::Stays { changed: kept.path }),
+    }
+    if let Some(changed) = remove::changed_since(&kept, this.surveyed)? {
+        return Ok(Discarded::Stays { changed });
     }
     remove::remove(&kept)?;
-    kept.flush_parent()
+    kept.flush_parent()?;
+    Ok(Discarded::Gone)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::time::SystemTime;
 
 use plumbline::guard::FileIdentity;
 use rustix::fd::OwnedFd;
@@ -18,6 +19,7 @@ pub fn survey(root: &Path, from: &str, to: &str, keep_place: bool) -> Result<Mov
         from => from?,
     };
     let Some(found) = from.look()? else { return Err(MoveError::NothingThere { path: from.path }) };
+    let surveyed = SystemTime::now();
     let to = Spot::find(root, to)?;
     check_directory(&found, &from.path)?;
     let file = FileIdentity { device: found.st_dev, inode: found.st_ino };
@@ -50,6 +52,7 @@ pub fn survey(root: &Path, from: &str, to: &str, keep_place: bool) -> Result<Mov
         keep_place,
         bytes,
         entries,
+        surveyed,
         staging: None,
     })
 }

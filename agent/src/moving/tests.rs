@@ -1,7 +1,7 @@
 //! Moves on real file systems: the one that the tests' folders are on, and one in memory (`/dev/shm`).
 
 use std::cell::Cell;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -119,10 +119,40 @@ fn to_another_file_system_everything_comes_along_and_the_original_is_kept() {
     assert_eq!(settle(Path::new(ROOT), &this).expect("once more"), Some(kept.clone()));
     assert!(!places.from.exists());
     assert_eq!(manifest(Path::new(&kept)), before);
-    discard(Path::new(ROOT), &this, &kept).expect("discarded");
-    discard(Path::new(ROOT), &this, &kept).expect("once more");
+    assert_eq!(discard(Path::new(ROOT), &this, &kept).expect("discarded"), Discarded::Gone);
+    assert_eq!(discard(Path::new(ROOT), &this, &kept).expect("once more"), Discarded::Gone);
     assert_eq!(places.all().0, Manifest::new());
     assert_eq!(manifest(&places.to), before);
+}
+
+/// Somebody still wrote there, or works with it: then it is not a second copy of what was moved.
+#[test]
+fn an_original_that_was_changed_since_stays() {
+    type Change = fn(&Path);
+    let changes: [(Change, &str); 4] = [
+        (|kept| std::fs::write(kept.join("plain"), "later").expect("written"), "plain"),
+        (|kept| std::fs::write(kept.join("new"), "later").expect("written"), ""),
+        (|kept| std::fs::remove_file(kept.join("plain")).expect("removed"), ""),
+        (
+            |kept| {
+                std::fs::set_permissions(kept.join("plain"), PermissionsExt::from_mode(0o600))
+                    .expect("a mode")
+            },
+            "plain",
+        ),
+    ];
+    for (change, changed) in changes {
+        let places = Places::new(true);
+        std::fs::write(places.from.join("plain"), "as it was").expect("written");
+        let this = go(&places.survey().expect("it can be moved")).expect("it is moved");
+        let kept = settle(Path::new(ROOT), &this).expect("settled").expect("it is kept");
+        change(Path::new(&kept));
+        let before = manifest(Path::new(&kept));
+        let stays = discard(Path::new(ROOT), &this, &kept).expect("looked at");
+        let changed = Path::new(&kept).join(changed).display().to_string();
+        assert_eq!(stays, Discarded::Stays { changed: changed.trim_end_matches('/').to_owned() });
+        assert_eq!(manifest(Path::new(&kept)), before);
+    }
 }
 
 /// Backups are often made of hard links, and the original's other names stay where they are.
@@ -171,7 +201,8 @@ fn a_volume_keeps_an_empty_directory() {
         assert_eq!(places.from.metadata().expect("it stays").mode(), mode);
         if across {
             assert_eq!(kept, Some(text(&places.from)));
-            discard(Path::new(ROOT), &this, &text(&places.from)).expect("nothing is done");
+            let stays = discard(Path::new(ROOT), &this, &text(&places.from)).expect("nothing is done");
+            assert!(matches!(stays, Discarded::Stays { .. }), "{stays:?}");
             assert_eq!(manifest(&places.from), before, "an original that stayed is not deleted");
         } else {
             assert_eq!(manifest(&places.from).len(), 1);
