@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use plumbline::proto::v1::apply_response::Event;
 use plumbline::proto::v1::{Action, DataGuardVerdict, ModuleSpec, MountVerdict, MoveWay, RefusalReason};
 use serde_json::{Value as Json, json};
 
 use crate::guard::{beside, data, only, shown};
+use crate::served::Served;
 use crate::site::{Site, docker, hold, object};
 use crate::tree::{Manifest, make, manifest};
 
@@ -241,6 +243,35 @@ async fn what_both_places_hold_and_what_is_not_the_containers_is_not_moved() {
     assert_eq!(object(&accepted, "c").action(), Action::Recreated);
     assert_eq!(shown(&site, "/data/file"), "other");
     assert!(Path::new(&old).join("file").exists());
+}
+
+/// Whoever gets a mount of the data after the plan would lose sight of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_to_use_the_data_meanwhile_keeps_it_where_it_is() {
+    let host = Served::new("movemeanwhile").await;
+    let site = &host.site;
+    let (old, new) = (data(site, "old"), beside(&data(site, "other"), "new"));
+    host.apply(&plain(site, &old), false).await;
+    let before = site.identity("c").await.0;
+    let stranger = format!("{}-stranger", site.name);
+    host.engine.hold("/stop");
+    let apply = host.request("move", &moving(site, &old, &new), true);
+    let come = async {
+        host.engine.held().await;
+        docker(&["run", "-d", "--name", &stranger, "-v", &format!("{old}:/x"), "plumbline/sample:1", "hold"]);
+        host.engine.release();
+    };
+    let (mut events, ()) = tokio::join!(host.events(apply), come);
+    let Some(Event::Failure(failure)) = events.pop().and_then(|last| last.event) else {
+        panic!("{events:?}")
+    };
+    assert!(failure.message.contains(&stranger) && failure.rolled_back, "{}", failure.message);
+    assert!(failure.message.contains(&old), "{}", failure.message);
+    assert_eq!(site.identity("c").await.0, before);
+    assert_eq!((shown(site, "/data/file"), Path::new(&new).exists()), ("old".to_owned(), false));
+    docker(&["rm", "-f", "-v", &stranger]);
+    host.apply(&moving(site, &old, &new), true).await;
+    assert_eq!(shown(site, "/data/file"), "old");
 }
 
 /// Containers of the module that move along are stopped before; for others nothing is moved.

@@ -312,7 +312,7 @@ pub(crate) async fn discard_kept(
         let (root, this) = (files.root().to_owned(), kept.clone());
         match blocking(move || discard(&root, &this.data, &this.at)).await? {
             Discarded::Gone => {
-                tracing::info!(module, path = kept.at, "the original of moved data is deleted")
+                tracing::info!(module, path = kept.at, "the original of moved data is deleted");
             }
             Discarded::Stays { changed } => tracing::warn!(
                 module,
