@@ -6,7 +6,7 @@
 
 mod moves;
 
-pub use moves::{bytes_in_words, not_to_be_moved, to_be_moved, used_by_others};
+pub use moves::{bytes_in_words, not_to_be_moved, overlaps_another, to_be_moved, used_by_others};
 
 use crate::proto::v1::{DataAcceptance, DataGuardVerdict as Verdict, MountVerdict};
 

@@ -70,6 +70,9 @@ pub struct ModuleState {
     /// Originals of data that was copied elsewhere.
     #[serde(default)]
     pub kept: Vec<KeptData>,
+    /// What was done without being asked for, and whoever asks next is to hear.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// The original of data that was copied to another file system.
@@ -79,11 +82,17 @@ pub struct KeptData {
     pub data: Move,
     /// Where the original is.
     pub at: String,
-    /// It goes after this.
-    pub until: SystemTime,
+    /// It goes after this; never: it stays where it was.
+    pub until: Option<SystemTime>,
 }
 
 impl ModuleState {
+    /// Moves of data that are over and of which the original stays where it was.
+    pub fn settled(&self) -> Vec<Move> {
+        let stays = |kept: &&KeptData| kept.at == kept.data.from;
+        self.kept.iter().filter(stays).map(|kept| kept.data.clone()).collect()
+    }
+
     /// A change of a container stands: this is known of the new one; none: the old one left the declaration.
     pub fn committed(&mut self, change: &Change, new: Option<ContainerState>) {
         let is_old = |known: &ContainerState| change.old.as_ref().is_some_and(|old| old.id == known.id);

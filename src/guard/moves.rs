@@ -35,15 +35,29 @@ pub fn not_to_be_moved(judged: &mut MountVerdict, why: &str) {
     judged.detail = format!("moved_from is not followed: {why}; {}", judged.detail);
 }
 
-/// The data may be moved, but others would lose sight of it.
-pub fn used_by_others(judged: &mut MountVerdict, users: &[String]) {
-    let from = judged.data_move.as_ref().map(|data_move| data_move.from.clone()).unwrap_or_default();
+/// The data may be moved, but others have one of the two places and would lose sight of what is there.
+pub fn used_by_others(judged: &mut MountVerdict, place: &str, users: &[String]) {
+    let from = from(judged);
     judged.refused = true;
     judged.detail = format!(
-        "{from} is not moved, for it is mounted in {} too, whatever is accepted: remove that container, or let the same \
-         module recreate it on the new place",
+        "{from} is not moved, for {place} or a part of it is mounted in {} too, whatever is accepted: remove that \
+         container, or let the same module recreate it on the new place",
         users.join(", ")
     );
+}
+
+/// The data may be moved, but not in the same apply as that.
+pub fn overlaps_another(judged: &mut MountVerdict, other: &str) {
+    let from = from(judged);
+    judged.refused = true;
+    judged.detail = format!(
+        "{from} is not moved, for {other} is moved in the same apply and one lies in the way of the other, whatever is \
+         accepted: stop the container, move them by hand, and take moved_from out"
+    );
+}
+
+fn from(judged: &MountVerdict) -> String {
+    judged.data_move.as_ref().map(|data_move| data_move.from.clone()).unwrap_or_default()
 }
 
 /// As `3.2 MiB`.

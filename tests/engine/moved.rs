@@ -1,6 +1,6 @@
 //! `moved_from`: one apply brings the data to its new place, or leaves everything as it was.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plumbline::proto::v1::apply_response::Event;
 use plumbline::proto::v1::{Action, DataGuardVerdict, ModuleSpec, MountVerdict, MoveWay, RefusalReason};
@@ -30,16 +30,26 @@ fn plain(site: &Site, at: &str) -> ModuleSpec {
     site.holding(&json!({ "mounts": [{ "type": "bind", "source": at, "target": "/data" }] }))
 }
 
-/// What is in the originals that were kept beside a place.
-fn kept(place: &str) -> Vec<Manifest> {
+/// What was kept beside a place, under a name that says why.
+fn kept_beside(place: &str, why: &str) -> Vec<PathBuf> {
     let place = Path::new(place);
-    let start = format!("{}.plumbline-moved-", place.file_name().expect("a name").to_string_lossy());
+    let start = format!("{}.plumbline-{why}-", place.file_name().expect("a name").to_string_lossy());
     let beside = std::fs::read_dir(place.parent().expect("a parent")).expect("listed");
     let found = beside.map(|entry| entry.expect("listed"));
     found
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(&start))
-        .map(|entry| manifest(&entry.path()))
+        .map(|entry| entry.path())
         .collect()
+}
+
+/// What is in the originals that were kept beside a place.
+fn kept(place: &str) -> Vec<Manifest> {
+    kept_beside(place, "moved").iter().map(|path| manifest(path)).collect()
+}
+
+/// Copies whose move was undone after somebody had written there.
+fn undone(place: &str) -> Vec<PathBuf> {
+    kept_beside(place, "undone")
 }
 
 async fn plan(site: &Site, spec: &ModuleSpec) -> MountVerdict {
@@ -105,9 +115,8 @@ async fn to_another_file_system_it_is_copied_and_the_original_is_kept() {
     // The original is deleted after its time, not before.
     let module = site.state.module(&site.name);
     assert_eq!(module.kept.len(), 1);
-    assert!(
-        module.kept[0].until > std::time::SystemTime::now() + std::time::Duration::from_secs(6 * 24 * 3600)
-    );
+    let until = module.kept[0].until.expect("its time ends");
+    assert!(until > std::time::SystemTime::now() + std::time::Duration::from_secs(6 * 24 * 3600));
 }
 
 /// A directory where nothing is yet may be the mount point of a new disk, or somebody made it before.
@@ -189,6 +198,61 @@ async fn to_a_new_volume() {
     assert!(!Path::new(&old).exists());
 }
 
+/// The word may stay in the declaration, also where the container is made anew: the move is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_that_is_over_is_not_asked_for_again() {
+    let site = Site::new("moveover").await;
+    let across = elsewhere();
+    let volumes = |mount: Json| {
+        let container = hold(&json!({ "mounts": [mount] }));
+        site.module(json!({ "volumes": { "one": {}, "two": {} }, "containers": { "c": container } }))
+    };
+    let store = |source: &str| json!({ "type": "volume", "source": source, "target": "/data" });
+    let with = |mount: Json, from: &str| {
+        let mut mount = mount;
+        mount["moved_from"] = json!(from);
+        volumes(mount)
+    };
+    let place = inside(&across, "new");
+    let bind = json!({ "type": "bind", "source": place, "target": "/data" });
+    site.apply(&volumes(store("one")), false).await;
+    let name = format!("{}-c", site.name);
+    docker(&["exec", &name, "sh", "-c", "echo kept > /data/file"]);
+    // By a rename, which leaves an empty volume, and by a copy, which leaves the original in the volume.
+    for spec in [with(store("two"), "one"), with(bind, "two")] {
+        let moved = site.apply(&spec, true).await;
+        assert_eq!(object(&moved, "c").action(), Action::Recreated, "{moved:?}");
+        docker(&["rm", "-f", &name]);
+        let again = site.apply(&spec, false).await;
+        assert_eq!(object(&again, "c").action(), Action::Created, "{again:?}");
+        assert_eq!(shown(&site, "/data/file"), "kept");
+    }
+}
+
+/// Each is judged as if it were alone, and the second would not find what was planned.
+#[tokio::test(flavor = "multi_thread")]
+async fn moves_that_meet_are_not_made_in_one_apply() {
+    let site = Site::new("movemeet").await;
+    let old = data(&site, "old");
+    std::fs::create_dir(Path::new(&old).join("sub")).expect("a folder");
+    std::fs::write(Path::new(&old).join("sub/file"), "inner").expect("written");
+    let mount = |source: &str, target: &str| json!({ "type": "bind", "source": source, "target": target });
+    let inner = format!("{old}/sub");
+    site.apply(
+        &site.holding(&json!({ "mounts": [mount(&old, "/data"), mount(&inner, "/data/sub")] })),
+        false,
+    )
+    .await;
+    let (mut outer, mut sub) =
+        (mount(&beside(&old, "new"), "/data"), mount(&beside(&old, "newsub"), "/data/sub"));
+    (outer["moved_from"], sub["moved_from"]) = (json!(old), json!(inner));
+    let identity = site.identity("c").await;
+    let refused = site.apply(&site.holding(&json!({ "mounts": [outer, sub] })), true).await;
+    let details: Vec<&str> = object(&refused, "c").mounts.iter().map(|one| one.detail.as_str()).collect();
+    assert!(details.iter().all(|detail| detail.contains("move them by hand")), "{details:?}");
+    assert_eq!(site.identity("c").await, identity);
+}
+
 /// The new container does not come up: the data is back where it was, and the old one runs on it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_brings_the_data_back() {
@@ -214,6 +278,14 @@ async fn a_failure_brings_the_data_back() {
         assert_eq!(shown(&site, "/data/file"), "old");
         assert_eq!(manifest(Path::new(&old)), before);
         assert!(!Path::new(&new).exists(), "nothing is left at {new}");
+        // What it wrote is not deleted with the copy.
+        let written = undone(&new);
+        let wrote = settings["entrypoint"][2].as_str().is_some_and(|line| line.contains("written"));
+        assert_eq!(written.len(), usize::from(wrote), "{written:?}");
+        for kept in written {
+            assert!(error.to_string().contains(&kept.display().to_string()), "{error}");
+            assert_eq!(std::fs::read_to_string(kept.join("written")).expect("read"), "new\n");
+        }
         assert_eq!(site.containers(), [format!("{}-c", site.name)]);
     }
 }
@@ -303,6 +375,38 @@ async fn data_that_others_have_moves_with_them_or_not_at_all() {
     let refused = site.apply(&pair(moved(&new, &old), moved(&new, &old)), true).await;
     assert!(object(&refused, "c").mounts[0].detail.contains(&stranger), "{refused:?}");
     docker(&["rm", "-f", &stranger]);
+    // A part of it by another name: through a link, and through a volume that is made of the path.
+    std::fs::create_dir(Path::new(&old).join("part")).expect("a folder");
+    let (link, volume) = (beside(&old, "link"), format!("{}_part", site.name));
+    std::os::unix::fs::symlink(&old, &link).expect("a link");
+    let device = format!("device={old}/part");
+    docker(&["volume", "create", "-o", "type=none", "-o", "o=bind", "-o", &device, &volume]);
+    for source in [format!("{link}/part"), volume.clone()] {
+        docker(&[
+            "run",
+            "-d",
+            "--name",
+            &stranger,
+            "-v",
+            &format!("{source}:/part"),
+            "plumbline/sample:1",
+            "hold",
+        ]);
+        let refused = site.apply(&pair(moved(&new, &old), moved(&new, &old)), true).await;
+        assert!(object(&refused, "c").mounts[0].detail.contains(&stranger), "{source}: {refused:?}");
+        docker(&["rm", "-f", &stranger]);
+    }
+    docker(&["volume", "rm", &volume]);
+    // The same within the module: it would go on writing to the old place.
+    let refused = site.apply(&pair(moved(&new, &old), at(&format!("{link}/part"))), true).await;
+    assert_eq!(object(&refused, "c").reason(), RefusalReason::DataGuard, "{refused:?}");
+    // The place where it goes is somebody's.
+    std::fs::create_dir(&new).expect("a folder");
+    docker(&["run", "-d", "--name", &stranger, "-v", &format!("{new}:/x"), "plumbline/sample:1", "hold"]);
+    let refused = site.apply(&pair(moved(&new, &old), moved(&new, &old)), true).await;
+    assert!(object(&refused, "c").mounts[0].detail.contains(&stranger), "{refused:?}");
+    docker(&["rm", "-f", &stranger]);
+    std::fs::remove_dir(&new).expect("removed");
     // A stranger that has nothing but memory mounted has no part of it.
     docker(&[
         "run",

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plumbline::proto::v1::apply_response::Event;
-use plumbline::proto::v1::{ModuleSpec, Phase};
+use plumbline::proto::v1::{ModuleSpec, Outcome, Phase, UpdateConfig};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -318,4 +318,42 @@ async fn without_its_journal_no_old_container_runs_on_an_emptied_volume() {
         assert_eq!(docker(&["exec", &host.container(), "cat", "/data/file"]), "kept");
     }
     assert!(waited_for > 0, "an old container was aside while its data was away");
+}
+
+/// The new container serves while it is watched, and writes. Killed then, the agent goes back to the old one; whoever asks
+/// next hears where what was written is.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_written_before_a_kill_is_kept_and_told() {
+    let mut moves = Moves::new("movewritten", 10, true).await;
+    let mut spec = moves.spec(1);
+    let monitor = Some(prost_types::Duration { seconds: 60, nanos: 0 });
+    let container = spec.containers.get_mut("c").expect("c");
+    container.update_config = Some(UpdateConfig { monitor, ..UpdateConfig::default() });
+    let request = moves.host.request("written", &spec, true);
+    let mut stream =
+        moves.host.client().apply(tokio_stream::once(request)).await.expect("a stream").into_inner();
+    loop {
+        let event = stream.message().await.expect("a message").expect("it goes on").event;
+        if matches!(event, Some(Event::Progress(progress)) if progress.phase() == Phase::Started) {
+            break;
+        }
+    }
+    docker(&["exec", &moves.host.container(), "sh", "-c", "echo 42 > /data/order"]);
+    moves.host.kill();
+    moves.host.start_again().await;
+    let until = Instant::now() + RECOVERY;
+    while let Err(found) = moves.look().await {
+        assert!(Instant::now() < until, "{found}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let kept = beside(&moves.places[1]);
+    let [(kept, name)] = &kept[..] else { panic!("{kept:?}") };
+    assert!(name.contains(".plumbline-undone-"), "{name}");
+    assert_eq!(std::fs::read_to_string(kept.join("order")).expect("it is kept"), "42\n");
+    // Also where the answer is a refusal, and once.
+    let refused = moves.host.apply(&spec, false).await;
+    assert_eq!(refused.outcome(), Outcome::RefusedNeedsRecreation);
+    let [note] = &refused.notes[..] else { panic!("{:?}", refused.notes) };
+    assert!(note.contains("cut off") && note.contains(&kept.display().to_string()), "{note}");
+    assert_eq!(moves.host.apply(&spec, false).await.notes, Vec::<String>::new());
 }

@@ -17,7 +17,9 @@ use crate::container::Observed;
 use crate::engine::EngineReader;
 use crate::guard::{HostFiles, PlannedMove, blocking, overlaps, survey_again, users};
 use crate::journal::{DataMove, Record};
-use crate::moving::{Discarded, Event, Move, MoveError, Way, carry_out, discard, prepare, settle, undo};
+use crate::moving::{
+    Discarded, Event, Move, MoveError, Way, carry_out, discard, placed, prepare, settle, undo,
+};
 use crate::state::{KeptData, ModuleState, State};
 
 /// How long the original of a copy is kept after the move was committed.
@@ -159,14 +161,14 @@ impl<'a> Transaction<'a> {
         };
         let mut names = Vec::new();
         for user in users(&self.executor.engine.clone()).await? {
-            if !is_known(&user.id) && user.has(&self.executor.host.files, &planned.data).await {
+            if !is_known(&user.id) && user.is_in_the_way(&self.executor.host.files, planned).await {
                 names.push(user.name);
             }
         }
         if names.is_empty() {
             return Ok(());
         }
-        let object = format!("data at {}", planned.data.from);
+        let object = format!("data at {}, or the place where it goes,", planned.data.from);
         Err(ApplyError::InUse { object, users: names.join(", ") })
     }
 
@@ -201,6 +203,13 @@ impl<'a> Transaction<'a> {
             self.note_move(&begun)?;
         }
         self.carry_out(planned, prepared.clone()).await.map_err(failed)?;
+        if prepared.way == Way::Copy {
+            let this = prepared.clone();
+            let done = blocking(move || Ok(placed(this))).await;
+            self.moves[at].begun.data = done.map_err(|error| failed(error.into()))?;
+            let begun = self.moves[at].begun.clone();
+            self.note_move(&begun)?;
+        }
         let place = files.place(&prepared.to).await;
         self.executor.arrived(&prepared.to, place);
         let how = match prepared.way {
@@ -280,16 +289,17 @@ pub(super) async fn settle_move(
 ) -> Result<Option<String>, ApplyError> {
     let (root, this) = (files.root().to_owned(), data.clone());
     let Some(at) = blocking(move || settle(&root, &this)).await? else { return Ok(None) };
-    if at == data.from {
-        return Ok(Some(format!("the original stays at {at}: remove it when it is not needed any more")));
-    }
-    let until = SystemTime::now() + RETENTION;
+    let stays = at == data.from;
+    let until = (!stays).then(|| SystemTime::now() + RETENTION);
     let kept = KeptData { data: data.clone(), at: at.clone(), until };
     state.change(module, |module: &mut ModuleState| {
         if !module.kept.iter().any(|other| other.at == kept.at) {
             module.kept.push(kept);
         }
     })?;
+    if stays {
+        return Ok(Some(format!("the original stays at {at}: remove it when it is not needed any more")));
+    }
     let days = RETENTION.as_secs() / (24 * 3600);
     Ok(Some(format!("the original is kept at {at} for {days} days")))
 }
@@ -302,9 +312,10 @@ pub(crate) async fn discard_kept(
     module: &str,
 ) -> Result<(), ApplyError> {
     let now = SystemTime::now();
-    for kept in state.module(module).kept.into_iter().filter(|kept| kept.until <= now) {
+    let is_over = |kept: &KeptData| kept.until.is_some_and(|until| until <= now);
+    for kept in state.module(module).kept.into_iter().filter(is_over) {
         for user in users(reader).await? {
-            if user.has(files, &Move { from: kept.at.clone(), ..kept.data.clone() }).await {
+            if user.has(files, &kept.at).await {
                 let object = format!("original of moved data at {}", kept.at);
                 return Err(ApplyError::InUse { object, users: user.name });
             }
@@ -326,8 +337,9 @@ pub(crate) async fn discard_kept(
     Ok(())
 }
 
-/// Undoes a move that is not committed.
-pub(super) async fn undo_move(files: &HostFiles, data: &Move) -> Result<(), MoveError> {
-    let (root, data) = (files.root().to_owned(), data.clone());
-    blocking(move || undo(&root, &data, &|_| Ok(()))).await
+/// Undoes a move that is not committed. Where that is what was written to the copy, in words; none: nothing was.
+pub(super) async fn undo_move(files: &HostFiles, data: &Move) -> Result<Option<String>, MoveError> {
+    let (root, this) = (files.root().to_owned(), data.clone());
+    let stays = blocking(move || undo(&root, &this, &|_| Ok(()))).await?;
+    Ok(stays.map(|at| format!("what was written to the copy at {} stays, at {at}", data.to)))
 }

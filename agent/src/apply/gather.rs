@@ -20,6 +20,7 @@ use super::{ApplyError, NetworkKeys, networks, update_lock};
 use crate::container::{Names, Observed, align, desired, resolve};
 use crate::engine::{EngineReader, Inspect, Version};
 use crate::guard::{Former, HostFiles, PlannedMove, Watched, formers};
+use crate::moving::Move;
 use crate::state::{ContainerState, KnownResidue, Memory};
 
 /// What does not change during an apply.
@@ -101,6 +102,8 @@ pub struct ContainerObject {
     pub watched: Vec<Watched>,
     /// Where the data of mounts was, by their targets.
     pub moved_from: BTreeMap<String, Former>,
+    /// Moves of the module that are over and of which the original stays where it was.
+    pub settled: Vec<Move>,
     /// The data that is moved before it is made.
     pub moves: Vec<PlannedMove>,
     /// It runs on data that is moved for another container of the module.
@@ -306,6 +309,7 @@ pub(super) async fn gather_container(
         network_keys,
         watched: Vec::new(),
         moved_from,
+        settled: memory.module.settled(),
         moves: Vec::new(),
         has_moving_data: false,
     };

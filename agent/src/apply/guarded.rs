@@ -13,7 +13,9 @@ use super::execute::Executor;
 use super::{ApplyError, ContainerObject, Detail, Gathered, Host, left_behind, neighbours};
 use crate::engine::EngineReader;
 use crate::guard::Watched;
-use crate::guard::{Guarded, Looker, PlannedMove, User, first_change, forbid, mark_shared, overlaps, users};
+use crate::guard::{
+    Guarded, Looker, PlannedMove, User, first_change, forbid, forbid_meeting, mark_shared, moves_meet, users,
+};
 use crate::moving::Move;
 
 /// What a request allows.
@@ -119,6 +121,11 @@ async fn share_moves(
     if moves.is_empty() {
         return Ok(());
     }
+    for (index, planned) in &moves {
+        if let Some((_, other)) = moves.iter().find(|(_, other)| moves_meet(planned, other)) {
+            forbid_meeting(&mut facts[*index].mounts, planned, other);
+        }
+    }
     let users = users(reader).await?;
     for (index, planned) in moves {
         let mut others: Vec<User> = Vec::new();
@@ -128,12 +135,13 @@ async fn share_moves(
             let is_stopped =
                 |detail: &Detail| matches!(detail, Detail::LeftOver(old) if !old.removes_itself());
             let is_leaving = own.is_some_and(|own| is_stopped(&details[own]));
-            if is_leaving || !user.has(&host.files, &planned.data).await {
+            if is_leaving || !user.is_in_the_way(&host.files, &planned).await {
                 continue;
             }
-            let leaves = own
-                .and_then(|own| paths.get(&own))
-                .is_some_and(|paths| !paths.iter().any(|path| overlaps(path, &planned.data.from)));
+            let leaves = match own.and_then(|own| paths.get(&own)) {
+                Some(paths) => !host.files.any_meets(paths, &planned.data.from).await,
+                None => false,
+            };
             match own {
                 Some(own) if leaves => {
                     if let Detail::Container(object) = &mut details[own] {
@@ -144,7 +152,7 @@ async fn share_moves(
             }
         }
         if !others.is_empty() {
-            forbid(&mut facts[index].mounts, &planned, &others);
+            forbid(&host.files, &mut facts[index].mounts, &planned, &others).await;
         }
     }
     Ok(())

@@ -31,6 +31,8 @@ pub struct Recovered {
     pub finished: Vec<String>,
     /// Why a container that is in its place does not run.
     pub down: Vec<String>,
+    /// Where data is that was kept or left, in words.
+    pub notes: Vec<String>,
 }
 
 impl fmt::Display for Recovered {
@@ -43,6 +45,9 @@ impl fmt::Display for Recovered {
         }
         for why in &self.down {
             write!(formatter, "; one does not run: {why}")?;
+        }
+        for note in &self.notes {
+            write!(formatter, "; {note}")?;
         }
         Ok(())
     }
@@ -164,15 +169,36 @@ pub async fn recover(
         Others { networks: &networks, files, moves: &moves, kept: &kept },
     )
     .await;
-    put_back.placed?;
+    recovered.notes = put_back.notes;
+    if let Err(error) = put_back.placed {
+        // It is done again, and then there may be no more to be seen of it.
+        remember(state, module, &recovered.notes)?;
+        return Err(error);
+    }
     seen_up(put_back.started)?;
     if insist && put_back.owed {
         return Err(ApplyError::Owed);
     }
     recovered.down = down;
     recovered.undone = begun.into_iter().map(|one| one.change.key).collect();
+    remember(state, module, &[recovered.to_string()])?;
     journal.entry(module).end()?;
     Ok(Some(recovered))
+}
+
+/// Whoever asks for something next is told.
+fn remember(state: &State, module: &str, notes: &[String]) -> Result<(), ApplyError> {
+    if notes.is_empty() {
+        return Ok(());
+    }
+    state.change(module, |module| {
+        for note in notes {
+            if !module.notes.contains(note) {
+                module.notes.push(note.clone());
+            }
+        }
+    })?;
+    Ok(())
 }
 
 /// A change that stands: it is remembered, the old one goes, the new container runs. The inner result is of the last alone.

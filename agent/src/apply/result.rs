@@ -20,6 +20,7 @@ pub fn module_result(
         outcome: outcome(action).into(),
         action: action.into(),
         objects: decisions.iter().map(|decision| object_result(decision, hasher)).collect(),
+        notes: Vec::new(),
     }
 }
 

@@ -71,6 +71,15 @@ pub async fn apply(
 ) -> Applied {
     let mut result = None;
     let error = run(engine, state, installation, settings, request, report, &mut result).await.err();
+    if let Some(result) = &mut result
+        && !state.module(&result.module).notes.is_empty()
+    {
+        // Told until they are known to be told no more.
+        result.notes.clone_from(&state.module(&result.module).notes);
+        if let Err(error) = state.change(&result.module, |module| module.notes.clear()) {
+            tracing::warn!(%error, "what was told is told again");
+        }
+    }
     Applied { result, error }
 }
 
@@ -92,8 +101,9 @@ async fn run(
     let allowed = Allowed::of(spec, recreate, &request.accepted_data)?;
     let files = &settings.files;
     let host = Host { files: files.clone(), ..Host::ask(engine, installation).await? };
-    if let Some(recovered) = recover(engine, state, files, (installation, spec.name()), false).await? {
-        report.progress(Phase::Recovered, "", &recovered.to_string());
+    recover(engine, state, files, (installation, spec.name()), false).await?;
+    for note in &state.module(spec.name()).notes {
+        report.progress(Phase::Recovered, "", note);
     }
     let look = async || {
         let objects = gather(engine.reader(), &state.memory(spec.name()), &host, spec).await?;

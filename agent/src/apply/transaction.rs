@@ -36,6 +36,8 @@ pub(super) struct Transaction<'a> {
     pub(super) said: Vec<(usize, String)>,
     /// Which objects, by their index, are as they were before.
     back: Vec<usize>,
+    /// Where data is that was kept when a move was undone.
+    notes: Vec<String>,
     /// Something is left to be done that could not be done now.
     unfinished: bool,
 }
@@ -62,6 +64,7 @@ impl<'a> Transaction<'a> {
             data_moved: false,
             said: Vec::new(),
             back: Vec::new(),
+            notes: Vec::new(),
             unfinished: false,
         }
     }
@@ -181,6 +184,7 @@ impl<'a> Transaction<'a> {
             ),
         };
         let rolled_back = failed.is_none();
+        let left = [&[left], self.notes.as_slice()].concat().join("; ");
         ApplyError::Step { object: name.to_owned(), step, source: Box::new(source), left, rolled_back }
     }
 
@@ -350,6 +354,7 @@ impl<'a> Transaction<'a> {
             self.back.extend(networks.iter().map(|network| network.index));
         }
         self.unfinished |= done.is_err() || put_back.owed;
+        self.notes.extend(put_back.notes);
         done.and(self.end())
     }
 

@@ -55,6 +55,8 @@ pub(super) struct PutBack {
     pub(super) started: Result<(), ApplyError>,
     /// The engine may still do something that was asked of it before: what is back now is to be looked at again.
     pub(super) owed: bool,
+    /// What is kept of data whose move was undone, in words.
+    pub(super) notes: Vec<String>,
 }
 
 /// What has been started while putting back, for those that live with it.
@@ -78,15 +80,17 @@ pub(super) async fn put_all_back(
 ) -> PutBack {
     let mut restarted = Restarted::default();
     let nothing_to_do = begun.is_empty() && others.networks.is_empty() && others.moves.is_empty();
-    let mut tries = 0;
+    let (mut tries, mut notes) = (0, Vec::new());
     loop {
         tries += 1;
         // A call that ends in the middle may have changed what was looked at already.
         let owed = !nothing_to_do && engine.has_unanswered();
-        let put_back = put_back_once(engine, owner, begun, others, &mut restarted).await;
+        let mut put_back = put_back_once(engine, owner, begun, others, &mut restarted).await;
+        notes.append(&mut put_back.notes);
         let is_done = !owed && put_back.placed.is_ok() && put_back.started.is_ok();
         if is_done || tries == TRIES {
-            return PutBack { owed, ..put_back };
+            notes.dedup();
+            return PutBack { owed, notes, ..put_back };
         }
         if !engine.all_answered().await || !owed {
             tokio::time::sleep(BETWEEN_TRIES).await;
@@ -102,6 +106,7 @@ async fn put_back_once(
     restarted: &mut Restarted,
 ) -> PutBack {
     let mut placed: Result<(), ApplyError> = Ok(());
+    let mut notes = Vec::new();
     // Containers that must not be started, for their data is not where they have it.
     let mut apart: Vec<usize> = others.kept.iter().flat_map(|one| one.changes.iter().copied()).collect();
     // Those of which the new one may run: never two over the same data.
@@ -119,11 +124,14 @@ async fn put_back_once(
     for one in others.moves.iter().rev() {
         // What runs on the data holds it where it is.
         let is_free = !one.changes.iter().any(|number| apart.contains(number));
-        let undone = if is_free { undo_move(others.files, &one.data).await } else { Ok(()) };
+        let undone = if is_free { undo_move(others.files, &one.data).await } else { Ok(None) };
         if !is_free || undone.is_err() {
             apart.extend(&one.changes);
         }
-        placed = placed.and(undone.map_err(ApplyError::from));
+        match undone {
+            Ok(note) => notes.extend(note),
+            Err(error) => placed = placed.and(Err(error.into())),
+        }
     }
     // New containers are gone from them, old ones are not started yet.
     for (change, keep) in others.networks.iter().rev() {
@@ -154,7 +162,7 @@ async fn put_back_once(
             Err(error) => started = started.and(Err(error)),
         }
     }
-    PutBack { placed, started, owed: false }
+    PutBack { placed, started, owed: false, notes }
 }
 
 /// Takes the new container away and gives the old one its name and its restart policy; not yet started.

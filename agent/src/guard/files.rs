@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plumbline::guard::{FileIdentity, Holds, Place};
-use rustix::fd::OwnedFd;
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2};
 use rustix::io::Errno;
 
 /// A file system that does not answer (a network's) keeps nobody waiting for longer.
 const DEADLINE: Duration = Duration::from_secs(5);
+
+/// To look at, not to read.
+const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// How often a path is resolved anew that changed meanwhile.
 const TRIES: u32 = 8;
@@ -61,6 +64,14 @@ impl HostFiles {
     /// What is at a path of the host.
     pub(crate) async fn place(&self, path: &str) -> Place {
         look(self.root.clone(), path.to_owned()).await.place
+    }
+
+    /// What is at a path of the host and the directories that it lies in, inner ones first, without the host's root; links
+    /// are followed. Nothing of what is not there, or not to be seen.
+    pub(super) async fn chain(&self, path: &str) -> Vec<FileIdentity> {
+        let (root, path) = (self.root.clone(), path.to_owned());
+        let looked = tokio::task::spawn_blocking(move || chain(&root, &path).unwrap_or_default());
+        tokio::time::timeout(DEADLINE, looked).await.ok().and_then(Result::ok).unwrap_or_default()
     }
 
     /// Something is at a path of the host, and is no directory.
@@ -115,8 +126,7 @@ async fn look(root: PathBuf, path: String) -> Seen {
 
 /// Follows symbolic links as one would whose root this is.
 fn find(root: &Path, path: &str) -> Result<Seen, Errno> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let root = match openat(CWD, root, flags | OFlags::DIRECTORY, Mode::empty()) {
+    let root = match openat(CWD, root, PLACE | OFlags::DIRECTORY, Mode::empty()) {
         // Without a root nothing is known to be missing.
         Err(Errno::NOENT | Errno::NOTDIR) => {
             let why = format!("the agent does not see {}", root.display());
@@ -124,16 +134,9 @@ fn find(root: &Path, path: &str) -> Result<Seen, Errno> {
         }
         root => root?,
     };
-    let mut tries = 0;
-    let file = loop {
-        tries += 1;
-        match openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
-            Err(Errno::AGAIN) if tries < TRIES => {}
-            file => break file?,
-        }
-    };
+    let file = resolve(&root, path)?;
     let stat = fstat(&file)?;
-    let identity = FileIdentity { device: stat.st_dev, inode: stat.st_ino };
+    let identity = identity_of(&stat);
     let kind = FileType::from_raw_mode(stat.st_mode);
     let holds = match kind {
         FileType::Directory => list(&file)?,
@@ -145,6 +148,44 @@ fn find(root: &Path, path: &str) -> Result<Seen, Errno> {
         is_unlinked: stat.st_nlink == 0,
         is_file: kind != FileType::Directory,
     })
+}
+
+fn resolve(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match openat2(root, path, PLACE, Mode::empty(), ResolveFlags::IN_ROOT) {
+            Err(Errno::AGAIN) if tries < TRIES => {}
+            file => return file,
+        }
+    }
+}
+
+fn identity_of(stat: &Stat) -> FileIdentity {
+    FileIdentity { device: stat.st_dev, inode: stat.st_ino }
+}
+
+fn chain(root: &Path, path: &str) -> Result<Vec<FileIdentity>, Errno> {
+    let root = openat(CWD, root, PLACE | OFlags::DIRECTORY, Mode::empty())?;
+    let top = identity_of(&fstat(&root)?);
+    let mut here = resolve(&root, path)?;
+    let mut chain = Vec::new();
+    let stat = fstat(&here)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        chain.push(identity_of(&stat));
+        // Where a file lies, only its own path tells.
+        let at = std::fs::read_link(format!("/proc/self/fd/{}", here.as_raw_fd()));
+        let parent = at.ok().and_then(|at| at.parent().map(Path::to_owned)).ok_or(Errno::NOENT)?;
+        here = openat(CWD, parent, PLACE | OFlags::DIRECTORY, Mode::empty())?;
+    }
+    loop {
+        let identity = identity_of(&fstat(&here)?);
+        if identity == top || chain.last() == Some(&identity) {
+            return Ok(chain);
+        }
+        chain.push(identity);
+        here = openat(&here, "..", PLACE | OFlags::DIRECTORY, Mode::empty())?;
+    }
 }
 
 fn list(directory: &OwnedFd) -> Result<Holds, Errno> {
@@ -212,6 +253,26 @@ mod tests {
         assert_eq!(files.place("/srv/up/disk").await, disk);
         assert_eq!(files.place("/srv/out").await, Place::Missing);
         assert!(matches!(files.place("/srv/loop").await, Place::Unseen { .. }));
+    }
+
+    #[tokio::test]
+    async fn a_chain_goes_up_to_the_root_whatever_the_path_is() {
+        let (folder, files) = host();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("srv/app/part")).expect("a folder");
+        std::fs::write(at("srv/app/file"), "").expect("a file");
+        symlink("/srv/app", at("link")).expect("a link");
+        symlink("/link/file", at("to-file")).expect("a link");
+        let file = |name: &str| {
+            let metadata = std::fs::metadata(at(name)).expect("it is there");
+            FileIdentity { device: metadata.dev(), inode: metadata.ino() }
+        };
+        let app = [file("srv/app"), file("srv")];
+        assert_eq!(files.chain("/link").await, app);
+        assert_eq!(files.chain("/link/part/").await, [file("srv/app/part"), app[0], app[1]]);
+        assert_eq!(files.chain("/to-file").await, [file("srv/app/file"), app[0], app[1]]);
+        assert_eq!(files.chain("/").await, []);
+        assert_eq!(files.chain("/gone").await, []);
     }
 
     #[tokio::test]

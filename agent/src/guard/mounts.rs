@@ -9,6 +9,7 @@ use plumbline::proto::v1::{
 use serde_json::Value as Json;
 
 use super::files::Seen;
+use super::users::bound_path;
 use super::{HostFiles, PlannedMove, Watched};
 use crate::apply::{ApplyError, ContainerObject, Host};
 use crate::container::{Mounted, Observed, is_generated_name};
@@ -101,7 +102,9 @@ impl<'a> Looker<'a> {
             let Some(mut verdict) = judge(key, &mounting) else { continue };
             let former = object.moved_from.get(&own.target);
             let planned = match former {
-                Some(former) => self.move_to(former, own.place(), before, &mut verdict).await?,
+                Some(former) => {
+                    self.move_to(former, own.place(), &object.settled, before, &mut verdict).await?
+                }
                 None => None,
             };
             let is_moved = planned.is_some();
@@ -180,10 +183,9 @@ impl<'a> Looker<'a> {
         };
         let is_plain = is_plain(driver, options);
         let driver = driver.as_str().unwrap_or("local");
-        let device = options["device"].as_str().filter(|device| device.starts_with('/'));
-        let is_bind = options["o"].as_str().is_some_and(|words| words.split(',').any(|word| word == "bind"));
+        let bound = bound_path(options);
         let root = match (driver, &found) {
-            ("local", _) if is_bind && device.is_some() => device.unwrap_or_default(),
+            ("local", _) if bound.is_some() => bound.unwrap_or_default(),
             ("local", None) if is_plain => return Ok((None, Place::New)),
             ("local", Some(found)) if is_plain => found["Mountpoint"].as_str().unwrap_or_default(),
             _ => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plumbline::guard::{Before, FileIdentity, Place, not_to_be_moved, to_be_moved, used_by_others};
+use plumbline::guard::{Before, FileIdentity, Place, not_to_be_moved, to_be_moved};
 use plumbline::normal::clean_path;
 use plumbline::proto::v1::{ContainerSpec, DataGuardVerdict, DataMove, MountVerdict, MoveWay};
 use serde_json::Value as Json;
@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use super::HostFiles;
 use super::mounts::{Looker, is_plain};
 use crate::apply::ApplyError;
-use crate::engine::{EngineReader, Inspect};
+use crate::engine::Inspect;
 use crate::moving::{Move, MoveError, Way, survey};
 
 /// Where the data of a mount was.
@@ -111,6 +111,7 @@ impl Looker<'_> {
         &self,
         former: &Former,
         mount: (&str, &str, Option<&str>),
+        settled: &[Move],
         before: &Before,
         judged: &mut MountVerdict,
     ) -> Result<Option<PlannedMove>, ApplyError> {
@@ -121,7 +122,13 @@ impl Looker<'_> {
             Ok(planned) => planned,
             // The data was moved long ago, or there never was any.
             Err(MoveProblem::NothingThere) => return Ok(None),
-            Err(MoveProblem::BothHoldData(why)) => {
+            // What it left there is the original of data that it moved.
+            Err(MoveProblem::BothHoldData { from, .. })
+                if settled.iter().any(|one| one.from == from && Some(one.to.as_str()) == mount.2) =>
+            {
+                return Ok(None);
+            }
+            Err(MoveProblem::BothHoldData { why, .. }) => {
                 if judged.verdict() == DataGuardVerdict::FirstUse {
                     judged.set_verdict(DataGuardVerdict::Different);
                 }
@@ -184,7 +191,7 @@ impl Looker<'_> {
 /// Why nothing is moved.
 enum MoveProblem {
     NothingThere,
-    BothHoldData(String),
+    BothHoldData { from: String, why: String },
     Other(String),
 }
 
@@ -192,7 +199,9 @@ impl From<MoveError> for MoveProblem {
     fn from(error: MoveError) -> Self {
         match &error {
             MoveError::NothingThere { .. } => Self::NothingThere,
-            MoveError::BothHoldData { .. } => Self::BothHoldData(error.to_string()),
+            MoveError::BothHoldData { from, .. } => {
+                Self::BothHoldData { from: from.clone(), why: error.to_string() }
+            }
             _ => Self::Other(error.to_string()),
         }
     }
@@ -236,79 +245,4 @@ fn on_wire(planned: &PlannedMove) -> DataMove {
 fn plain_path(found: &Json) -> Option<String> {
     let path = found["Mountpoint"].as_str().filter(|path| path.starts_with('/'))?;
     is_plain(&found["Driver"], &found["Options"]).then(|| path.to_owned())
-}
-
-/// A container of the host that has a host path mounted.
-#[derive(Debug, Clone)]
-pub(crate) struct User {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    sources: Vec<String>,
-}
-
-/// All containers of the host, running or not, with what is mounted in them.
-pub(crate) async fn users(reader: &EngineReader) -> Result<Vec<User>, ApplyError> {
-    let mut users = Vec::new();
-    for id in reader.containers_with(&[]).await? {
-        // One may go while we look.
-        let Some(shown) = reader.container(&id).await? else { continue };
-        let mounts = shown["Mounts"].as_array().into_iter().flatten();
-        let sources = mounts.filter_map(|mount| mount["Source"].as_str().map(str::to_owned)).collect();
-        let name = shown["Name"].as_str().unwrap_or_default().trim_start_matches('/').to_owned();
-        users.push(User { id, name, sources });
-    }
-    Ok(users)
-}
-
-impl User {
-    /// It has a mount of what is moved, of a part of it, or of a directory around it.
-    pub(crate) async fn has(&self, files: &HostFiles, data: &Move) -> bool {
-        for source in &self.sources {
-            if overlaps(source, &data.from) {
-                return true;
-            }
-            if matches!(files.place(source).await, Place::Found { file, .. } if is_same(file, data)) {
-                return true;
-            }
-        }
-        false
-    }
-}
-
-/// One of two paths is the other, or lies in it. The root of the host is around everything: whoever has that mounted looks
-/// at the host, and has no data of its own there.
-pub(crate) fn overlaps(one: &str, other: &str) -> bool {
-    let is_in = |inner: &str, outer: &str| {
-        inner == outer || inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
-    };
-    // A mount without a source on the host, as one of memory, is nowhere.
-    !one.is_empty() && one != "/" && (is_in(one, other) || is_in(other, one))
-}
-
-/// Says of a move that these containers, which stay, would lose sight of the data.
-pub(crate) fn forbid(judged: &mut [MountVerdict], planned: &PlannedMove, users: &[User]) {
-    let names: Vec<String> = users.iter().map(|user| user.name.clone()).collect();
-    for one in judged.iter_mut().filter(|one| one.target == planned.target && one.data_move.is_some()) {
-        used_by_others(one, &names);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::overlaps;
-
-    #[test]
-    fn paths_overlap_where_one_holds_the_other() {
-        for (one, overlaps_it) in [
-            ("/srv/app", true),
-            ("/srv", true),
-            ("/srv/app/part", true),
-            ("/srv/application", false),
-            ("/mnt", false),
-            ("/", false),
-            ("", false),
-        ] {
-            assert_eq!(overlaps(one, "/srv/app"), overlaps_it, "{one}");
-        }
-    }
 }

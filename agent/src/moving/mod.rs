@@ -27,10 +27,11 @@ mod survey;
 mod undo;
 
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use plumbline::guard::{FileIdentity, bytes_in_words};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use attributes::Attributes;
@@ -38,6 +39,9 @@ use place::Spot;
 
 pub use survey::survey;
 pub use undo::undo;
+
+/// More than a tick of the kernel's clock: 10 ms at most.
+const TICK: Duration = Duration::from_millis(20);
 
 /// How data gets to its new place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +78,8 @@ pub struct Move {
     pub surveyed: SystemTime,
     /// Where a copy is put together, once that exists.
     pub staging: Option<FileIdentity>,
+    /// When the copy was in its place, whole: what was changed there since is not of this move.
+    pub placed: Option<SystemTime>,
 }
 
 /// What was at the destination.
@@ -201,8 +207,13 @@ pub enum MoveError {
 
 fn hint(error: Errno) -> &'static str {
     match error {
+        Errno::PERM | Errno::ACCESS if rustix::process::geteuid().is_root() => {
+            " (lsattr shows whether it is immutable; an agent in a container may lack the capability)"
+        }
         Errno::PERM | Errno::ACCESS => " (the agent needs to be root of the host to move data)",
-        Errno::ROFS => " (an agent in a container needs the host's root mounted writable to move data)",
+        Errno::ROFS => {
+            " (its file system is read-only; an agent in a container needs the host's root mounted writable to move data)"
+        }
         _ => "",
     }
 }
@@ -271,6 +282,21 @@ pub fn carry_out(root: &Path, this: &Move, heard: Heard<'_>) -> Result<(), MoveE
     }
 }
 
+/// A copy that is in its place, with the time of that, for the journal: what is changed from now on is not of the move.
+pub fn placed(this: Move) -> Move {
+    // So that no change of the move itself has the same time.
+    std::thread::sleep(TICK);
+    Move { placed: Some(file_time()), ..this }
+}
+
+/// The time that a file system gives to a change which is made now. It is that of the kernel's last tick: a little earlier
+/// than what other clocks say (time(7), `CLOCK_REALTIME_COARSE`).
+fn file_time() -> SystemTime {
+    let time = clock_gettime(ClockId::RealtimeCoarse);
+    let seconds = Duration::from_secs(time.tv_sec.unsigned_abs());
+    UNIX_EPOCH + seconds + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+}
+
 fn put_in_place(
     this: &Move,
     staging: &Spot,
@@ -305,7 +331,8 @@ fn put_in_place(
 }
 
 /// After the move is committed: the original of a copy gets another name beside it, so that nothing takes it for live
-/// data. Where that cannot be (a mount point, a volume's directory), it stays. Returns where it is; none: there is none.
+/// data. Where that cannot be (a mount point, a volume's directory, a file system that is read-only), it stays. Returns
+/// where it is; none: there is none.
 pub fn settle(root: &Path, this: &Move) -> Result<Option<String>, MoveError> {
     if this.way == Way::Rename {
         return Ok(None);
@@ -315,7 +342,7 @@ pub fn settle(root: &Path, this: &Move) -> Result<Option<String>, MoveError> {
         staging.remove_if_empty()?;
     }
     let from = Spot::find(root, &this.from)?;
-    let aside = from.beside(&format!("{}.plumbline-moved-{}", from.name_text(), this.tag))?;
+    let aside = from.beside(&place::name_beside(&from, "moved", &this.tag))?;
     if aside.identity()? == Some(this.file) {
         return Ok(Some(aside.path));
     }
@@ -325,9 +352,17 @@ pub fn settle(root: &Path, this: &Move) -> Result<Option<String>, MoveError> {
     if this.keep_place || from.is_mount_point()? {
         return Ok(Some(this.from.clone()));
     }
-    from.rename_to_free(&aside)?;
-    from.flush_parent()?;
-    Ok(Some(aside.path))
+    // The data is at its new place, whatever becomes of the original.
+    match from.rename_to_free(&aside) {
+        Ok(()) => {
+            from.flush_parent()?;
+            Ok(Some(aside.path))
+        }
+        Err(error) => {
+            tracing::warn!(path = from.path, %error, "the original of moved data stays where it is");
+            Ok(Some(from.path))
+        }
+    }
 }
 
 /// What became of an original.

@@ -7,8 +7,9 @@ use std::path::Path;
 use plumbline::guard::FileIdentity;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxFlags, fsync, mkdirat,
-    openat, openat2, renameat, renameat_with, statat, statx, syncfs, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatVfsMountFlags,
+    StatxFlags, fstatvfs, fsync, mkdirat, openat, openat2, renameat, renameat_with, statat, statx, syncfs,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -27,6 +28,9 @@ pub(super) struct Spot {
     pub(super) path: String,
 }
 
+/// As much of a name as leaves room for what is added.
+const LONGEST_NAME: usize = 200;
+
 /// Where a copy is put together.
 pub(super) fn staging(root: &Path, this: &Move) -> Result<Spot, MoveError> {
     let to = Spot::find(root, &this.to)?;
@@ -35,8 +39,15 @@ pub(super) fn staging(root: &Path, this: &Move) -> Result<Spot, MoveError> {
             let path = format!("{}/.plumbline-moving-{}", this.to, this.tag);
             Spot::find(root, &path)?
         }
-        _ => to.beside(&format!(".{}.plumbline-moving-{}", to.name_text(), this.tag))?,
+        _ => to.beside(&format!(".{}", name_beside(&to, "moving", &this.tag)))?,
     })
+}
+
+/// A name for what was at a place, or shall be there, that says so. A name has 255 bytes at most.
+pub(super) fn name_beside(spot: &Spot, what: &str, tag: &str) -> String {
+    let mut name = spot.name.to_string_lossy().into_owned();
+    name.truncate(name.floor_char_boundary(LONGEST_NAME));
+    format!("{name}.plumbline-{what}-{tag}")
 }
 
 impl Spot {
@@ -83,8 +94,11 @@ impl Spot {
         Ok(Self { parent: second, name, path })
     }
 
-    pub(super) fn name_text(&self) -> String {
-        self.name.to_string_lossy().into_owned()
+    /// A name in the directory that is there.
+    pub(super) fn inside(&self, name: &str) -> Result<Self, MoveError> {
+        let path = format!("{}/{name}", self.path);
+        let name = CString::new(name).map_err(|_| MoveError::NoParent { path: path.clone() })?;
+        Ok(Self { parent: self.open()?, name, path })
     }
 
     pub(super) fn parent(&self) -> &OwnedFd {
@@ -119,6 +133,16 @@ impl Spot {
     /// Another file system begins there.
     pub(super) fn is_mount_point(&self) -> Result<bool, MoveError> {
         Ok(self.look()?.is_some() && self.mount()? != self.parent_mount()?)
+    }
+
+    /// Nothing can be put on a file system that is read-only. `itself`: on the one that is mounted there.
+    pub(super) fn check_writable(&self, itself: bool) -> Result<(), MoveError> {
+        let system = if itself { fstatvfs(self.open()?) } else { fstatvfs(&self.parent) };
+        let system = system.map_err(io("measured", &self.path))?;
+        if system.f_flag.contains(StatVfsMountFlags::RDONLY) {
+            return Err(io("written to", &self.path)(Errno::ROFS));
+        }
+        Ok(())
     }
 
     pub(super) fn mount(&self) -> Result<u64, MoveError> {

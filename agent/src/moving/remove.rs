@@ -19,37 +19,56 @@ pub(super) fn remove(spot: &Spot) -> Result<(), MoveError> {
     remove_entry(spot.parent(), spot.name(), &spot.path, stat.st_dev)
 }
 
-/// The first file or directory in a tree that was changed after that time, whatever of it. Its own directory was renamed
+/// The first file or directory in a tree that was changed at that time or later, whatever of it. Its own directory was renamed
 /// since, so of that only what is in it counts.
 pub(super) fn changed_since(spot: &Spot, time: SystemTime) -> Result<Option<String>, MoveError> {
     let Some(stat) = spot.look()? else { return Ok(None) };
-    let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    if is_after((stat.st_mtime, stat.st_mtime_nsec), time) {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    if is_since((stat.st_mtime, stat.st_mtime_nsec), since) {
         return Ok(Some(spot.path.clone()));
     }
-    changed_in(&spot.open()?, &spot.path, time)
-}
-
-fn changed_in(directory: &OwnedFd, path: &str, time: Duration) -> Result<Option<String>, MoveError> {
-    for name in names(directory).map_err(io("listed", path))? {
-        let path = format!("{path}/{}", name.to_string_lossy());
-        let stat = statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(io("looked at", &path))?;
-        if is_after((stat.st_ctime, stat.st_ctime_nsec), time) {
-            return Ok(Some(path));
-        }
-        if kind_of(&stat) == FileType::Directory {
-            let inner = open_directory(directory, &name).map_err(io("opened", &path))?;
-            if let Some(changed) = changed_in(&inner, &path, time)? {
-                return Ok(Some(changed));
-            }
+    let directory = spot.open()?;
+    for name in names(&directory).map_err(io("listed", &spot.path))? {
+        let path = format!("{}/{}", spot.path, name.to_string_lossy());
+        if let Some(changed) = changed_at(&directory, &name, path, since)? {
+            return Ok(Some(changed));
         }
     }
     Ok(None)
 }
 
-fn is_after((seconds, nanoseconds): (i64, u64), time: Duration) -> bool {
+/// The same of a file or directory that was not renamed since.
+pub(super) fn entry_changed_since(spot: &Spot, time: SystemTime) -> Result<Option<String>, MoveError> {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    changed_at(spot.parent(), spot.name(), spot.path.clone(), since)
+}
+
+fn changed_at(
+    parent: &OwnedFd,
+    name: &CStr,
+    path: String,
+    since: Duration,
+) -> Result<Option<String>, MoveError> {
+    let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io("looked at", &path))?;
+    if is_since((stat.st_ctime, stat.st_ctime_nsec), since) {
+        return Ok(Some(path));
+    }
+    if kind_of(&stat) != FileType::Directory {
+        return Ok(None);
+    }
+    let directory = open_directory(parent, name).map_err(io("opened", &path))?;
+    for inner in names(&directory).map_err(io("listed", &path))? {
+        let path = format!("{path}/{}", inner.to_string_lossy());
+        if let Some(changed) = changed_at(&directory, &inner, path, since)? {
+            return Ok(Some(changed));
+        }
+    }
+    Ok(None)
+}
+
+fn is_since((seconds, nanoseconds): (i64, u64), time: Duration) -> bool {
     u64::try_from(seconds)
-        .is_ok_and(|seconds| (seconds, nanoseconds) > (time.as_secs(), time.subsec_nanos().into()))
+        .is_ok_and(|seconds| (seconds, nanoseconds) >= (time.as_secs(), time.subsec_nanos().into()))
 }
 
 fn remove_entry(parent: &OwnedFd, name: &CStr, path: &str, device: u64) -> Result<(), MoveError> {

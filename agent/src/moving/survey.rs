@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::time::SystemTime;
 
 use plumbline::guard::FileIdentity;
 use rustix::fd::OwnedFd;
@@ -10,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstatvfs, openat, statat
 
 use super::attributes::is_link;
 use super::place::{Spot, kind_of, names, open_directory};
-use super::{Before, Move, MoveError, Way, io};
+use super::{Before, Move, MoveError, Way, file_time, io};
 
 /// Looks at both places. `keep_place`: `from` is a volume's directory.
 pub fn survey(root: &Path, from: &str, to: &str, keep_place: bool) -> Result<Move, MoveError> {
@@ -19,15 +18,22 @@ pub fn survey(root: &Path, from: &str, to: &str, keep_place: bool) -> Result<Mov
         from => from?,
     };
     let Some(found) = from.look()? else { return Err(MoveError::NothingThere { path: from.path }) };
-    let surveyed = SystemTime::now();
+    let surveyed = file_time();
     let to = Spot::find(root, to)?;
     check_directory(&found, &from.path)?;
     let file = FileIdentity { device: found.st_dev, inode: found.st_ino };
-    let before = look_at_destination(&from, &to)?;
+    let before = match look_at_destination(&from, &to) {
+        // What is at the destination is all that there is.
+        Err(MoveError::BothHoldData { from: path, .. }) if from.entries()?.is_empty() => {
+            return Err(MoveError::NothingThere { path });
+        }
+        before => before?,
+    };
     if is_inside(&to, file)? {
         return Err(MoveError::Inside { from: from.path, to: to.path });
     }
     let is_mount_point = matches!(before, Before::Empty { is_mount_point: true, .. });
+    to.check_writable(is_mount_point)?;
     let can_rename =
         !is_mount_point && !from.is_mount_point()? && from.parent_mount()? == to.parent_mount()?;
     let (way, bytes, entries) = if can_rename {
@@ -54,6 +60,7 @@ pub fn survey(root: &Path, from: &str, to: &str, keep_place: bool) -> Result<Mov
         entries,
         surveyed,
         staging: None,
+        placed: None,
     })
 }
 

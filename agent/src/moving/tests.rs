@@ -90,7 +90,7 @@ fn text(path: &Path) -> String {
 fn go(this: &Move) -> Result<Move, MoveError> {
     let this = prepare(Path::new(ROOT), this)?;
     carry_out(Path::new(ROOT), &this, &|_| Ok(()))?;
-    Ok(this)
+    Ok(placed(this))
 }
 
 #[test]
@@ -138,6 +138,7 @@ fn an_original_that_was_changed_since_stays() {
     for (change, changed) in changes {
         let places = Places::new(true);
         std::fs::write(places.from.join("plain"), "as it was").expect("written");
+        std::thread::sleep(TICK);
         let this = go(&places.survey().expect("it can be moved")).expect("it is moved");
         let kept = settle(Path::new(ROOT), &this).expect("settled").expect("it is kept");
         change(Path::new(&kept));
@@ -254,6 +255,8 @@ fn stopped_anywhere_it_can_be_undone() {
             let surveyed = places.survey().expect("it can be moved");
             let this = prepare(Path::new(ROOT), &surveyed).expect("prepared");
             ended = carry_out(Path::new(ROOT), &this, &stop_at(count)).is_ok();
+            // Not always is it written down that it ended.
+            let this = if ended && count % 2 == 0 { placed(this) } else { this };
             for steps in 0.. {
                 if undo(Path::new(ROOT), &this, &stop_at(steps)).is_ok() {
                     break;
@@ -274,6 +277,100 @@ fn stopped_anywhere_it_can_be_undone() {
     }
 }
 
+/// A new container may have served from the copy for days when its move is undone after all.
+#[test]
+fn what_was_written_to_a_copy_is_kept_when_it_is_undone() {
+    type Change = fn(&Path);
+    let changes: [Change; 3] = [
+        |to| std::fs::write(to.join("order"), "42").expect("written"),
+        |to| std::fs::write(to.join("plain"), "42").expect("written"),
+        |to| std::fs::write(to.join("inner/order"), "42").expect("written"),
+    ];
+    let with_empty = || {
+        let places = Places::new(true);
+        std::fs::create_dir(&places.to).expect("a folder");
+        places
+    };
+    let kinds: [(Make, bool); 3] =
+        [(|| Places::new(true), true), (with_empty, true), (Places::with_disk, false)];
+    for (new, is_aside) in kinds {
+        for (change, is_noted) in changes.iter().flat_map(|change| [(change, true), (change, false)]) {
+            // On a disk of its own only what is new is told from a copy before it is written down that this is whole.
+            let places = new();
+            std::fs::create_dir_all(places.from.join("inner")).expect("a folder");
+            std::fs::write(places.from.join("plain"), "as it was").expect("written");
+            let before = places.all();
+            let mut this = go(&places.survey().expect("it can be moved")).expect("it is moved");
+            if !is_noted {
+                this.placed = None;
+            }
+            change(&places.to);
+            let stays = undo(Path::new(ROOT), &this, &|_| Ok(())).expect("undone");
+            if !is_noted && !is_aside && !places.to.join("order").exists() {
+                continue;
+            }
+            let stays = PathBuf::from(stays.expect("it says where that is"));
+            assert!(manifest(&stays).len() > 1, "{}", stays.display());
+            let all = ["order", "plain", "inner/order"].map(|name| std::fs::read_to_string(stays.join(name)));
+            assert!(all.iter().flatten().any(|text| text == "42"), "{all:?}");
+            assert_eq!(places.all().0, before.0, "the original is as it was");
+            if is_aside {
+                assert_ne!(stays, places.to);
+                std::fs::remove_dir_all(&stays).expect("removed");
+                assert!(places.all() == before, "nothing else is left");
+            } else {
+                assert_eq!(stays, places.to);
+            }
+        }
+    }
+}
+
+/// A file of somebody else on the disk that the data goes to is not of the move.
+#[test]
+fn what_is_strange_on_a_disk_stays_there() {
+    let places = Places::with_disk();
+    let before = places.all();
+    let this = prepare(Path::new(ROOT), &places.survey().expect("it can be moved")).expect("prepared");
+    let name = manifest(&places.from).into_keys().rfind(|name| !name.is_empty() && !name.contains(&b'/'));
+    let name = String::from_utf8(name.expect("it has files")).expect("a name");
+    let stray = places.to.join(&name);
+    std::fs::write(&stray, "mine").expect("written");
+    carry_out(Path::new(ROOT), &this, &|_| Ok(())).expect_err("it is in the way");
+    let stays = undo(Path::new(ROOT), &this, &|_| Ok(())).expect("undone");
+    assert_eq!(stays, Some(text(&places.to)));
+    assert_eq!(std::fs::read_to_string(&stray).expect("read"), "mine");
+    std::fs::remove_file(&stray).expect("removed");
+    assert!(places.all().0 == before.0, "the original is as it was");
+    assert_eq!(contents(&places.to).len(), contents(&Places::with_disk().to).len(), "no copy is left");
+}
+
+/// Whatever keeps an original from its other name: the data is moved all the same.
+#[test]
+fn an_original_that_cannot_be_renamed_stays_where_it_is() {
+    let mut places = Places::new(true);
+    let long = places.from.with_file_name("é".repeat(120));
+    std::fs::rename(&places.from, &long).expect("renamed");
+    places.from = long;
+    places.to = places.to.with_file_name("è".repeat(120));
+    let this = go(&places.survey().expect("it can be moved")).expect("it is moved");
+    let kept = settle(Path::new(ROOT), &this).expect("settled").expect("it is kept");
+    assert!(kept.contains("é.plumbline-moved-") && Path::new(&kept).exists(), "{kept}");
+
+    let places = Places::filled(true);
+    let this = go(&places.survey().expect("it can be moved")).expect("it is moved");
+    let parent = places.from.parent().expect("a parent");
+    let mount = |arguments: &[&str]| {
+        let done = Command::new("mount").args(arguments).arg(parent).status();
+        assert!(done.expect("mount runs").success(), "root is needed to mount");
+    };
+    mount(&["--bind", &text(parent)]);
+    mount(&["-o", "remount,bind,ro"]);
+    let kept = settle(Path::new(ROOT), &this);
+    let done = Command::new("umount").arg(parent).status();
+    assert!(done.expect("umount runs").success());
+    assert_eq!(kept.expect("settled"), Some(text(&places.from)));
+}
+
 #[test]
 fn what_cannot_be_moved_is_refused_with_the_reason() {
     let said = |places: &Places| places.survey().expect_err("it is refused").to_string();
@@ -282,6 +379,9 @@ fn what_cannot_be_moved_is_refused_with_the_reason() {
     std::fs::write(places.to.join("file"), "").expect("written");
     assert!(said(&places).contains("both") && said(&places).contains("hold data"));
     assert!(matches!(places.survey(), Err(MoveError::BothHoldData { .. })));
+    std::fs::remove_dir_all(&places.from).expect("removed");
+    std::fs::create_dir(&places.from).expect("a folder");
+    assert!(matches!(places.survey(), Err(MoveError::NothingThere { .. })), "all that there is, is there");
 
     let mut places = Places::new(false);
     places.from = places.from.join("gone");

@@ -84,6 +84,7 @@ fn token(module: &str, named: &BTreeSet<String>, steps: &[Step], hasher: &Secret
 fn module_result(module: &str, steps: &[Step]) -> ModuleResult {
     let action = gravest(steps.iter().map(|step| step.action));
     ModuleResult {
+        notes: Vec::new(),
         module: module.to_owned(),
         revision: 0,
         outcome: outcome(action).into(),

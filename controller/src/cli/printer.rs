@@ -156,6 +156,7 @@ impl Printer {
 
     pub(super) fn failure(self, at: &str, failure: &Failure) {
         self.text(&format!("{at}: FAILED: {}", failure.message));
+        self.notes(failure.reached.as_ref());
         for object in failure.reached.iter().flat_map(|reached| &reached.objects) {
             if let Some(failure) = &object.failure {
                 for line in failure_lines(&object.engine_name, failure) {
@@ -168,8 +169,16 @@ impl Printer {
     /// The diff and the outcome.
     pub(super) fn module_result(self, at: &str, result: &ModuleResult, tense: Tense) {
         self.text(&format!("{at}: {}", outcome_words(result.outcome(), result.action(), tense)));
+        self.notes(Some(result));
         for object in &result.objects {
             self.object(object, tense);
+        }
+    }
+
+    /// What was done before it was asked for.
+    fn notes(self, result: Option<&ModuleResult>) {
+        for note in result.iter().flat_map(|result| &result.notes) {
+            self.text(&format!("  note: before this, {note}"));
         }
     }
 
