@@ -226,8 +226,19 @@ fn gone(before: &Before, elsewhere: Option<&str>) -> Option<(Verdict, String)> {
 /// What to do where a verdict is refused.
 fn remedy(judged: &MountVerdict) -> String {
     let accept = format!("accept it with --accept-data {}", acceptance(judged));
+    let (before, after) = (&judged.source_before, &judged.source_after);
     match judged.verdict() {
-        Verdict::Missing => format!("it is never made; mend the path, or {accept}"),
+        Verdict::Missing if before.is_empty() => {
+            format!("it is never made: make it (mkdir -p {after}), or mend the path")
+        }
+        Verdict::Missing => {
+            format!(
+                "it is never made; mend the path, let the agent move the data there (moved_from: {before}), or {accept}"
+            )
+        }
+        Verdict::Empty if !before.is_empty() => {
+            format!("let the agent move the data there (moved_from: {before}), mend the path, or {accept}")
+        }
         Verdict::Empty | Verdict::Different => format!("bring the data there, mend the path, or {accept}"),
         Verdict::Removed => format!("declare the mount again, or {accept}"),
         _ => format!("let the agent see it, or {accept}"),

@@ -169,15 +169,18 @@ impl Decision {
         let (mut found, mut options) = (Vec::new(), Vec::new());
         for mount in refused {
             found.push(format!("{} ({})", mount.target, guard::word(mount.verdict())));
-            if mount.verdict() != DataGuardVerdict::ToBeMoved {
+            let is_there = match mount.verdict() {
+                DataGuardVerdict::ToBeMoved => false,
+                // Nothing can be mounted.
+                DataGuardVerdict::Missing => !mount.source_before.is_empty(),
+                _ => true,
+            };
+            if is_there {
                 options.push(format!("--accept-data {}", guard::acceptance(mount)));
             }
         }
         if options.is_empty() {
-            return format!(
-                "the data of these mounts cannot be moved: {}; the mounts say why",
-                found.join(", ")
-            );
+            return format!("these mounts cannot be made: {}; they say why, and what to do", found.join(", "));
         }
         format!(
             "behind these mounts does not stand what the container has: {}; mend them, or if it is meant: {}",

@@ -13,6 +13,9 @@ use crate::moving::MoveError;
 use crate::secrets::Secrets;
 use crate::state::StateError;
 
+/// The step at which only the agent's memory failed.
+const REMEMBERING: &str = "remembering";
+
 /// An apply, plan or adoption that did not come to a result.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
@@ -238,12 +241,17 @@ impl ApplyError {
     pub(super) fn unremembered(object: &str, error: StateError) -> Self {
         Self::Step {
             object: object.to_owned(),
-            step: "remembering",
+            step: REMEMBERING,
             source: Box::new(error.into()),
             left: "what was applied stands: plan again when the agent's data directory can be written"
                 .to_owned(),
             rolled_back: false,
         }
+    }
+
+    /// What was to be done is done all the same.
+    pub(super) fn stands(&self) -> bool {
+        matches!(self, Self::Step { step: REMEMBERING, .. })
     }
 
     /// The same after other objects of the module were changed.

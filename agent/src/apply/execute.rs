@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plumbline::guard::Place;
 use plumbline::plan::Decision;
-use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, ObjectResult, Phase};
+use plumbline::proto::v1::{Action, ModuleResult, ObjectKind, ObjectResult, Outcome, Phase};
 use serde_json::Value as Json;
 
 use super::networks::{self, others_key};
@@ -70,9 +70,14 @@ impl Executor<'_> {
             result.objects[*index].detail.clone_from(words);
         }
         let Err(mut error) = done else { return Ok(()) };
+        let told = transaction.notes().len();
         if let Err(failed) = transaction.roll_back().await {
             let done = vec![format!("putting back what was before failed: {failed}")];
             error = error.partly(done);
+        }
+        let fresh = &transaction.notes()[told..];
+        if !fresh.is_empty() {
+            error = error.partly(fresh.to_vec());
         }
         Err(halted(error, begun, decisions, transaction.back(), result))
     }
@@ -234,8 +239,14 @@ fn halted(
         })
         .map(|(_, (decision, _))| decision.facts.engine_name.clone())
         .collect();
+    let stands = error.stands();
+    (result.action, result.outcome) = (Action::Unspecified.into(), Outcome::Unspecified.into());
     for (index, object) in result.objects.iter_mut().enumerate() {
         let action = decisions[index].0.action;
+        let is_done = if index + 1 == begun { stands } else { index < begun && !back.contains(&index) };
+        if !is_done && action != Action::Unchanged {
+            (object.action, object.outcome) = (Action::Unspecified.into(), Outcome::Unspecified.into());
+        }
         if index + 1 == begun {
             object.detail = error.to_string();
             object.failure = error.failure().cloned();
@@ -251,7 +262,7 @@ fn halted(
             };
             what.clone_into(&mut object.detail);
             object.engine_id.clone_from(&decisions[index].0.facts.engine_id);
-        } else if index >= begun && object.action() != Action::Unchanged {
+        } else if index >= begun && action != Action::Unchanged {
             "not reached: another part of the module failed before".clone_into(&mut object.detail);
         }
     }

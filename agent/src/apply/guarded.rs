@@ -95,8 +95,29 @@ impl<'a> Allowed<'a> {
                 paths.insert(index, guarded.paths);
             }
             share_moves(reader, host, &mut facts, &mut details, &paths).await?;
+            self.say_unmatched(&mut facts);
         }
         Ok((decide(facts, self.recreate), details))
+    }
+}
+
+impl Allowed<'_> {
+    /// Whoever is refused hears of what was accepted for a mount that there is none of: it may be mistyped.
+    fn say_unmatched(&self, facts: &mut [Facts]) {
+        let is_known = |one: &DataAcceptance| {
+            facts.iter().flat_map(|facts| &facts.mounts).any(|mount| {
+                mount.target == one.target && (one.container.is_empty() || one.container == mount.container)
+            })
+        };
+        let unknown: Vec<&str> =
+            self.data.iter().filter(|one| !is_known(one)).map(|one| one.target.as_str()).collect();
+        if unknown.is_empty() {
+            return;
+        }
+        let words = format!("; --accept-data names {}, where no mount is judged", unknown.join(", "));
+        for mount in facts.iter_mut().flat_map(|facts| &mut facts.mounts).filter(|mount| mount.refused) {
+            mount.detail.push_str(&words);
+        }
     }
 }
 

@@ -318,6 +318,11 @@ impl<'a> Transaction<'a> {
         &self.back
     }
 
+    /// Where data is that was kept when moves were undone.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// Nothing is left to be done, or the journal stays for whoever recovers.
     fn end(&mut self) -> Result<(), ApplyError> {
         if !self.unfinished {
