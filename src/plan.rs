@@ -180,7 +180,10 @@ impl Decision {
             }
         }
         if options.is_empty() {
-            return format!("these mounts cannot be made: {}; they say why, and what to do", found.join(", "));
+            return format!(
+                "these mounts cannot be made: {}; they say why, and what to do",
+                found.join(", ")
+            );
         }
         format!(
             "behind these mounts does not stand what the container has: {}; mend them, or if it is meant: {}",
