@@ -170,6 +170,13 @@ fn a_new_container_that_dies_tells_how_it_ended_and_the_old_one_is_back() {
     let json = host.plumb([&up[..], &["-o", "json"]].concat()).ended(1).json();
     let failure = &json.last().expect("it says something")["nodeEvent"]["event"]["failure"];
     assert_eq!(failure["rolledBack"], true, "{failure}");
+    // Nothing was done that stays so.
+    let reached = &failure["reached"];
+    for of in [reached, &reached["objects"][0]] {
+        let word = |member: &str| of[member].as_str().unwrap_or("UNSPECIFIED").to_owned();
+        assert!(word("action").contains("UNSPECIFIED"), "{of}");
+        assert!(word("outcome").contains("UNSPECIFIED"), "{of}");
+    }
     let known = &failure["reached"]["objects"][0]["failure"];
     let expected =
         json!({ "exitCode": 7, "lastLines": ["token (secret)", "no such database"], "health": "none" });
@@ -177,4 +184,22 @@ fn a_new_container_that_dies_tells_how_it_ended_and_the_old_one_is_back() {
     let now = inspect(&container);
     assert_eq!((&now["Id"], &now["State"]["Running"]), (&before, &json!(true)));
     assert_eq!(containers_of(&module), [container]);
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_done_and_does_nothing() {
+    let host = nothing();
+    let module = host.module("dry");
+    let up =
+        |options: &[&'static str]| [&["up", "-f", "module.yaml", "--data-dir", "up"][..], options].concat();
+    host.write("module.yaml", waiting(&module, &[]));
+    host.plumb(up(&["--dry-run"])).ended(0).says(&["would be applied", "would be created"]);
+    assert_eq!(containers_of(&module), Vec::<String>::new());
+    host.plumb(up(&[])).ended(0);
+    let before = inspect(&format!("{module}-app"));
+    host.write("module.yaml", waiting(&module, &["environment: {EDIT: one}"]));
+    host.plumb(up(&["--dry-run"])).ended(0).says(&["would be REFUSED", "needs recreation"]);
+    host.plumb(up(&["--dry-run", "--recreate"])).ended(0).says(&["would be recreated"]);
+    let now = inspect(&format!("{module}-app"));
+    assert_eq!((&now["Id"], &now["State"]["StartedAt"]), (&before["Id"], &before["State"]["StartedAt"]));
 }

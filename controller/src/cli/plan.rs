@@ -10,7 +10,7 @@ use plumbline::proto::v1::{
 };
 
 use super::accept::AcceptOptions;
-use super::client::ClientOptions;
+use super::client::{Client, ClientOptions};
 use super::error::CliError;
 use super::exit::{Exit, Tally};
 use super::live::LiveOptions;
@@ -82,15 +82,14 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
             None => options.accept.accepted.clone(),
         };
         let request = ModuleServicePlanRequest {
-            module: module.clone(),
+            module,
             revision: options.revision,
             nodes: options.nodes.clone(),
             recreate: recreate_policy(options.recreate).into(),
             spec,
             accepted_data,
         };
-        let plan = client.modules.plan(request).await?.into_inner();
-        let (is_pending, of_nodes) = show(|node| format!("{module} on {node}"), &plan, printer);
+        let (is_pending, of_nodes) = plan(&mut client, request, printer).await?;
         pending |= is_pending;
         tally.add(of_nodes);
     }
@@ -98,6 +97,17 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         Exit::Done if pending && options.exit_code => Exit::Pending,
         exit => exit,
     })
+}
+
+/// Asks what would be done with one module, and prints it. True: there is something to do.
+pub(super) async fn plan(
+    client: &mut Client,
+    request: ModuleServicePlanRequest,
+    printer: Printer,
+) -> Result<(bool, Tally), CliError> {
+    let module = request.module.clone();
+    let plan = client.modules.plan(request).await?.into_inner();
+    Ok(show(|node| format!("{module} on {node}"), &plan, printer))
 }
 
 /// Prints what would be done on each node, under a title. True: there is something to do.

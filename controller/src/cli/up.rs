@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plumbline::proto::v1::{
-    ModuleServicePushRequest, ModuleServiceRemoveRequest, ModuleSpec, NodeServiceEnrolRequest, Reachability,
+    ModuleServicePlanRequest, ModuleServicePushRequest, ModuleServiceRemoveRequest, ModuleSpec,
+    NodeServiceEnrolRequest, Reachability,
 };
 use plumbline::tls::{Authority, Identity, Role};
 use plumbline_agent::engine::Engine;
@@ -20,7 +21,7 @@ use super::client::{Client, folder};
 use super::error::CliError;
 use super::exit::{Exit, Tally};
 use super::manifests::Manifests;
-use super::plan::recreate_policy;
+use super::plan::{plan, recreate_policy};
 use super::printer::Printer;
 use super::push::push;
 use super::remove::{RemovalOptions, remove};
@@ -47,6 +48,9 @@ pub(super) struct Options {
     recreate: bool,
     #[command(flatten)]
     accept: AcceptOptions,
+    /// Say what would be done, and do nothing.
+    #[arg(long, conflicts_with = "remove")]
+    dry_run: bool,
     /// Where certificates and what is known of this host are kept; else ~/.local/share/plumbline.
     #[arg(long, env = "PLUMBLINE_DATA")]
     data_dir: Option<PathBuf>,
@@ -99,6 +103,9 @@ pub(super) async fn run(options: Options, printer: Printer) -> Result<Exit, CliE
         let mut client = Client::connect(&controller_address, &identities.operator).await?;
         enrol(&mut client, agent_address).await?;
         match options.remove.clone() {
+            None if options.dry_run => {
+                dry_run(&mut client, specs, options.recreate, &options.accept, printer).await
+            }
             None => apply(&mut client, specs, options.recreate, &options.accept, printer).await,
             Some(module) => {
                 let nodes = vec![NODE.to_owned()];
@@ -153,6 +160,29 @@ async fn enrol(client: &mut Client, agent_address: String) -> Result<(), CliErro
         return Err(CliError::Status(tonic::Status::unavailable(node.detail)));
     }
     Ok(())
+}
+
+/// Asks only. Nothing is registered either.
+async fn dry_run(
+    client: &mut Client,
+    specs: Vec<ModuleSpec>,
+    recreate: bool,
+    accept: &AcceptOptions,
+    printer: Printer,
+) -> Result<Exit, CliError> {
+    let mut tally = Tally::default();
+    for spec in specs {
+        let request = ModuleServicePlanRequest {
+            module: spec.name().to_owned(),
+            nodes: vec![NODE.to_owned()],
+            recreate: recreate_policy(recreate).into(),
+            accepted_data: accept.of(&spec),
+            spec: Some(spec),
+            ..ModuleServicePlanRequest::default()
+        };
+        tally.add(plan(client, request, printer).await?.1);
+    }
+    Ok(tally.exit())
 }
 
 async fn apply(
