@@ -1,6 +1,7 @@
 //! The decision: what goes, what stays, and what is refused. Pure.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use plumbline::plan::Neighbours;
@@ -45,6 +46,7 @@ pub(super) struct FoundNetwork {
 /// A volume that the module's containers use or used, or one that the request names.
 #[derive(Debug)]
 pub(super) struct FoundVolume {
+    /// Its key in the module, or its name.
     pub(super) key: String,
     pub(super) name: String,
     /// When it was made: another one of the same name is another one.
@@ -91,7 +93,16 @@ impl Step {
 pub(super) fn decide(found: &Found, named: &BTreeSet<String>) -> Vec<Step> {
     let mut steps: Vec<Step> = found.containers.iter().map(container).collect();
     steps.extend(found.networks.iter().map(network));
-    steps.extend(found.volumes.iter().map(|one| volume(one, named.contains(&one.name))));
+    let own = |key: &str| found.volumes.iter().find(|one| one.whose == Whose::Own && one.key == key);
+    steps.extend(found.volumes.iter().map(|one| {
+        let mut step = volume(one, named.contains(&one.name));
+        if let (Whose::NotOurs | Whose::Nobodys, Action::Refused, Some(meant)) =
+            (one.whose, step.action, own(&one.name))
+        {
+            let _ = write!(step.detail, "; did you mean --volume {}?", meant.name);
+        }
+        step
+    }));
     if steps.iter().any(|step| step.action == Action::Refused) {
         for step in steps.iter_mut().filter(|step| step.action == Action::Removed) {
             step.refuse(RefusalReason::Module, "another part of the module was refused; nothing was touched");
@@ -134,7 +145,13 @@ fn volume(found: &FoundVolume, is_named: bool) -> Step {
     let of = |action, detail: &str| step(ObjectKind::Volume, key, name, &id, action, detail);
     let users = if others.is_empty() { String::new() } else { format!("; used by {}", others.join(", ")) };
     match (whose, is_named) {
-        (Whose::Nobodys, _) => of(Action::Unchanged, "there is no such volume"),
+        (Whose::Nobodys, false) => of(Action::Unchanged, "there is no such volume"),
+        (Whose::Nobodys, true) => {
+            let mut step = of(Action::Refused, "");
+            let detail = format!("there is no volume {name}: give its name at the engine, or do not name it");
+            step.refuse(RefusalReason::Missing, &detail);
+            step
+        }
         (Whose::Own | Whose::Anonymous, false) => {
             of(Action::Unchanged, &format!("it goes only with --volume {name}{users}"))
         }
@@ -206,7 +223,7 @@ mod tests {
             (Whose::Anonymous, &["other"][..], true, Action::Refused, RefusalReason::InUse),
             (Whose::NotOurs, &[][..], false, Action::Unchanged, none),
             (Whose::NotOurs, &[][..], true, Action::Refused, RefusalReason::NotOurs),
-            (Whose::Nobodys, &[][..], true, Action::Unchanged, none),
+            (Whose::Nobodys, &[][..], true, Action::Refused, RefusalReason::Missing),
         ] {
             let step = volume(&one_volume(whose, others), named);
             assert_eq!((step.action, step.reason), (action, reason), "{whose:?} {others:?} {named}");
