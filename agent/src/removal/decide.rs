@@ -52,6 +52,8 @@ pub(super) struct FoundVolume {
     /// When it was made: another one of the same name is another one.
     pub(super) created: String,
     pub(super) whose: Whose,
+    /// The key of the module's container that has it, or had it.
+    pub(super) container: Option<String>,
     /// Who else uses it.
     pub(super) others: Vec<String>,
 }
@@ -61,11 +63,11 @@ pub(super) struct FoundVolume {
 pub(super) enum Whose {
     /// It was made for the module.
     Own,
-    /// The engine made it for a container of the module.
+    /// The engine made it for a container of the module, which may be gone.
     Anonymous,
     /// It is not the module's, or nothing says so any more.
     NotOurs,
-    /// There is none.
+    /// There is none of this name, which the request gave.
     Nobodys,
 }
 
@@ -140,20 +142,23 @@ fn network(found: &FoundNetwork) -> Step {
 }
 
 fn volume(found: &FoundVolume, is_named: bool) -> Step {
-    let FoundVolume { key, name, created, whose, others } = found;
+    let FoundVolume { key, name, created, whose, container, others } = found;
     let id = format!("{name}@{created}");
     let of = |action, detail: &str| step(ObjectKind::Volume, key, name, &id, action, detail);
     let users = if others.is_empty() { String::new() } else { format!("; used by {}", others.join(", ")) };
     match (whose, is_named) {
-        (Whose::Nobodys, false) => of(Action::Unchanged, "there is no such volume"),
-        (Whose::Nobodys, true) => {
+        (Whose::Nobodys, _) => {
             let mut step = of(Action::Refused, "");
             let detail = format!("there is no volume {name}: give its name at the engine, or do not name it");
             step.refuse(RefusalReason::Missing, &detail);
             step
         }
         (Whose::Own | Whose::Anonymous, false) => {
-            of(Action::Unchanged, &format!("it goes only with --volume {name}{users}"))
+            // A name that the engine made up tells nobody what it is.
+            let whose_data = container.as_ref().filter(|_| *whose == Whose::Anonymous);
+            let whose_data =
+                whose_data.map(|key| format!("data of the container {key}; ")).unwrap_or_default();
+            of(Action::Unchanged, &format!("{whose_data}it goes only with --volume {name}{users}"))
         }
         (Whose::NotOurs, false) => of(Action::Unchanged, &format!("it is not this module's{users}")),
         (Whose::NotOurs, true) => {
@@ -195,7 +200,8 @@ mod tests {
 
     fn one_volume(whose: Whose, others: &[&str]) -> FoundVolume {
         let others = others.iter().map(|&other| other.to_owned()).collect();
-        FoundVolume { key: "v".to_owned(), name: "m_v".to_owned(), created: String::new(), whose, others }
+        let (key, name, created) = ("v".to_owned(), "m_v".to_owned(), String::new());
+        FoundVolume { key, name, created, whose, container: None, others }
     }
 
     fn one_network(is_own: bool, others: &[&str]) -> FoundNetwork {
