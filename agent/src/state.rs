@@ -86,6 +86,15 @@ pub struct KeptData {
     pub until: Option<SystemTime>,
 }
 
+/// An anonymous volume of a container that was removed with its module: nothing at the engine says whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftVolume {
+    /// Its name, which the engine makes up and never twice.
+    pub name: String,
+    /// The key of the container that had it.
+    pub container: String,
+}
+
 impl ModuleState {
     /// Moves of data that are over and of which the original stays where it was.
     pub fn settled(&self) -> Vec<Move> {
@@ -170,6 +179,21 @@ struct Contents {
     /// Key of the hashes in which secrets are shown, in hex.
     key: String,
     modules: BTreeMap<String, ModuleState>,
+    /// By module; it may be removed, and so be none of `modules`.
+    #[serde(default)]
+    left_volumes: BTreeMap<String, Vec<LeftVolume>>,
+}
+
+impl Contents {
+    /// Says whether anything changed.
+    fn leave(&mut self, module: &str, volumes: Vec<LeftVolume>) -> bool {
+        let before = if volumes.is_empty() {
+            self.left_volumes.remove(module)
+        } else {
+            self.left_volumes.insert(module.to_owned(), volumes)
+        };
+        before.as_ref() != self.left_volumes.get(module)
+    }
 }
 
 /// The agent's memory. It holds a lock on its directory as long as it lives.
@@ -276,13 +300,23 @@ impl State {
         self.save(&contents)
     }
 
-    /// Forgets a module, durably.
-    pub fn forget(&self, module: &str) -> Result<(), StateError> {
+    /// The anonymous volumes that removals of a module left.
+    pub fn left_volumes(&self, module: &str) -> Vec<LeftVolume> {
+        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        contents.left_volumes.get(module).cloned().unwrap_or_default()
+    }
+
+    /// Remembers which anonymous volumes a removal leaves, and no others, durably.
+    pub fn leave(&self, module: &str, volumes: Vec<LeftVolume>) -> Result<(), StateError> {
         let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
-        match contents.modules.remove(module) {
-            Some(_) => self.save(&contents),
-            None => Ok(()),
-        }
+        if contents.leave(module, volumes) { self.save(&contents) } else { Ok(()) }
+    }
+
+    /// Forgets a module but for the anonymous volumes that it leaves, durably.
+    pub fn forget(&self, module: &str, left: Vec<LeftVolume>) -> Result<(), StateError> {
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = contents.modules.remove(module).is_some();
+        if contents.leave(module, left) || is_known { self.save(&contents) } else { Ok(()) }
     }
 
     fn save(&self, contents: &Contents) -> Result<(), StateError> {
@@ -321,6 +355,21 @@ mod tests {
         let state = State::open(directory.path()).expect("opened again");
         assert_eq!(state.module("m").revision, 7);
         assert_eq!(state.hasher().hash("x"), hash);
+    }
+
+    #[test]
+    fn a_forgotten_modules_left_volumes_are_known_until_they_are_gone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let left = [LeftVolume { name: "v".to_owned(), container: "c".to_owned() }];
+        let state = State::open(directory.path()).expect("opened");
+        state.change("m", |module| module.revision = 7).expect("saved");
+        state.forget("m", left.to_vec()).expect("saved");
+        drop(state);
+        let state = State::open(directory.path()).expect("opened again");
+        assert_eq!((state.modules(), state.left_volumes("m")), (Vec::new(), left.to_vec()));
+        state.forget("m", Vec::new()).expect("saved");
+        drop(state);
+        assert_eq!(State::open(directory.path()).expect("opened again").left_volumes("m"), []);
     }
 
     #[test]

@@ -119,12 +119,16 @@ async fn containers_and_networks_go_volumes_stay_and_are_shown_with_what_they_ho
     let again = site.remove(&[]).await;
     assert_eq!(outcome(&again), (Outcome::Applied, Action::Unchanged));
     assert_eq!(site.engine.mutations(), mutations, "again there is nothing to do");
-    // The named volume is known by its labels; of the anonymous one nothing says any more whose it was.
-    assert_eq!(outcome(&site.remove(&[&scratch]).await).0, Outcome::RefusedNeedsRecreation);
-    assert_eq!(outcome(&site.remove(&[&data]).await), (Outcome::Applied, Action::Removed));
-    assert!(!site.has_volume(&data).await);
-    assert_eq!(outcome(&site.remove(&[&data]).await), (Outcome::Applied, Action::Unchanged), "it is gone");
-    docker(&["volume", "rm", &scratch]);
+    // The named volume is known by its labels, the anonymous one by the agent's memory.
+    for name in [&data, &scratch] {
+        assert_eq!(contents(&again, name), contents(&removed, name));
+        assert!(named(&again, name).detail.contains(&format!("--volume {name}")));
+        assert_eq!(outcome(&site.remove(&[name]).await), (Outcome::Applied, Action::Removed));
+        assert!(!site.has_volume(name).await);
+    }
+    assert_eq!(site.remove_plan().await.volumes, [], "what is gone is not known any more");
+    assert_eq!(site.state.left_volumes(&site.name), []);
+    assert_eq!(named(&site.remove(&[&data]).await, &data).reason(), RefusalReason::Missing, "it is gone");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,6 +154,28 @@ async fn volumes_go_only_by_name_and_as_a_plan_has_shown_them() {
         assert_eq!(named(&removed, name).action(), Action::Removed);
         assert!(!site.has_volume(name).await);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_is_not_there_refuses_all_and_the_one_that_was_meant_is_named() {
+    let site = Site::new("removalkey").await;
+    site.apply(&site.shop(), false).await;
+    let (data, scratch) = (format!("{}_data", site.name), site.anonymous("db").await);
+    let mutations = site.engine.mutations();
+    for (wrong, hint) in [("data", true), ("none", false)] {
+        // A key names no volume of the engine; neither does the right name beside it help.
+        let refused = site.remove(&[wrong, &data]).await;
+        assert_eq!(outcome(&refused).0, Outcome::RefusedNeedsRecreation);
+        let volume = named(&refused, wrong);
+        assert_eq!((volume.action(), volume.reason()), (Action::Refused, RefusalReason::Missing));
+        assert!(volume.detail.contains(&format!("there is no volume {wrong}")), "{}", volume.detail);
+        let meant = format!("did you mean --volume {data}?");
+        assert_eq!(volume.detail.contains(&meant), hint, "{}", volume.detail);
+        assert_eq!(named(&refused, &data).reason(), RefusalReason::Module);
+    }
+    assert_eq!((site.engine.mutations(), site.containers().len()), (mutations, 2), "nothing was touched");
+    assert!(site.has_network(&format!("{}_back", site.name)).await && site.has_volume(&data).await);
+    site.remove(&[&data, &scratch]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,10 +317,16 @@ async fn a_failure_half_way_says_what_went_and_what_did_not_and_the_next_one_end
     assert_eq!(named(&answer, &db).action(), Action::Unspecified);
     assert_eq!(named(&answer, &back).action(), Action::Unchanged);
     assert_eq!(site.containers(), [db]);
+    // The removal fails after the last container: its anonymous volume is known all the same.
+    served.engine.fail_after(2, Fault::NotDone);
+    let answer = served.client().remove(site.removal()).await.expect("an answer").into_inner();
+    assert!(answer.failure.is_some() && site.containers().is_empty(), "{answer:?}");
+    assert!(answer.volumes.iter().any(|volume| volume.anonymous));
 
     let again = served.client().remove(site.removal()).await.expect("an answer").into_inner();
     assert_eq!((again.failure.clone(), outcome(&again)), (None, (Outcome::Applied, Action::Removed)));
     assert_eq!(site.containers(), [""; 0]);
+    assert_eq!(again.volumes, answer.volumes);
     remove_anonymous(&again);
 }
 

@@ -1,6 +1,7 @@
 //! The decision: what goes, what stays, and what is refused. Pure.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use plumbline::plan::Neighbours;
@@ -45,11 +46,14 @@ pub(super) struct FoundNetwork {
 /// A volume that the module's containers use or used, or one that the request names.
 #[derive(Debug)]
 pub(super) struct FoundVolume {
+    /// Its key in the module, or its name.
     pub(super) key: String,
     pub(super) name: String,
     /// When it was made: another one of the same name is another one.
     pub(super) created: String,
     pub(super) whose: Whose,
+    /// The key of the module's container that has it, or had it.
+    pub(super) container: Option<String>,
     /// Who else uses it.
     pub(super) others: Vec<String>,
 }
@@ -59,11 +63,11 @@ pub(super) struct FoundVolume {
 pub(super) enum Whose {
     /// It was made for the module.
     Own,
-    /// The engine made it for a container of the module.
+    /// The engine made it for a container of the module, which may be gone.
     Anonymous,
     /// It is not the module's, or nothing says so any more.
     NotOurs,
-    /// There is none.
+    /// There is none of this name, which the request gave.
     Nobodys,
 }
 
@@ -91,7 +95,16 @@ impl Step {
 pub(super) fn decide(found: &Found, named: &BTreeSet<String>) -> Vec<Step> {
     let mut steps: Vec<Step> = found.containers.iter().map(container).collect();
     steps.extend(found.networks.iter().map(network));
-    steps.extend(found.volumes.iter().map(|one| volume(one, named.contains(&one.name))));
+    let own = |key: &str| found.volumes.iter().find(|one| one.whose == Whose::Own && one.key == key);
+    steps.extend(found.volumes.iter().map(|one| {
+        let mut step = volume(one, named.contains(&one.name));
+        if let (Whose::NotOurs | Whose::Nobodys, Action::Refused, Some(meant)) =
+            (one.whose, step.action, own(&one.name))
+        {
+            let _ = write!(step.detail, "; did you mean --volume {}?", meant.name);
+        }
+        step
+    }));
     if steps.iter().any(|step| step.action == Action::Refused) {
         for step in steps.iter_mut().filter(|step| step.action == Action::Removed) {
             step.refuse(RefusalReason::Module, "another part of the module was refused; nothing was touched");
@@ -129,14 +142,23 @@ fn network(found: &FoundNetwork) -> Step {
 }
 
 fn volume(found: &FoundVolume, is_named: bool) -> Step {
-    let FoundVolume { key, name, created, whose, others } = found;
+    let FoundVolume { key, name, created, whose, container, others } = found;
     let id = format!("{name}@{created}");
     let of = |action, detail: &str| step(ObjectKind::Volume, key, name, &id, action, detail);
     let users = if others.is_empty() { String::new() } else { format!("; used by {}", others.join(", ")) };
     match (whose, is_named) {
-        (Whose::Nobodys, _) => of(Action::Unchanged, "there is no such volume"),
+        (Whose::Nobodys, _) => {
+            let mut step = of(Action::Refused, "");
+            let detail = format!("there is no volume {name}: give its name at the engine, or do not name it");
+            step.refuse(RefusalReason::Missing, &detail);
+            step
+        }
         (Whose::Own | Whose::Anonymous, false) => {
-            of(Action::Unchanged, &format!("it goes only with --volume {name}{users}"))
+            // A name that the engine made up tells nobody what it is.
+            let whose_data = container.as_ref().filter(|_| *whose == Whose::Anonymous);
+            let whose_data =
+                whose_data.map(|key| format!("data of the container {key}; ")).unwrap_or_default();
+            of(Action::Unchanged, &format!("{whose_data}it goes only with --volume {name}{users}"))
         }
         (Whose::NotOurs, false) => of(Action::Unchanged, &format!("it is not this module's{users}")),
         (Whose::NotOurs, true) => {
@@ -178,7 +200,8 @@ mod tests {
 
     fn one_volume(whose: Whose, others: &[&str]) -> FoundVolume {
         let others = others.iter().map(|&other| other.to_owned()).collect();
-        FoundVolume { key: "v".to_owned(), name: "m_v".to_owned(), created: String::new(), whose, others }
+        let (key, name, created) = ("v".to_owned(), "m_v".to_owned(), String::new());
+        FoundVolume { key, name, created, whose, container: None, others }
     }
 
     fn one_network(is_own: bool, others: &[&str]) -> FoundNetwork {
@@ -206,7 +229,7 @@ mod tests {
             (Whose::Anonymous, &["other"][..], true, Action::Refused, RefusalReason::InUse),
             (Whose::NotOurs, &[][..], false, Action::Unchanged, none),
             (Whose::NotOurs, &[][..], true, Action::Refused, RefusalReason::NotOurs),
-            (Whose::Nobodys, &[][..], true, Action::Unchanged, none),
+            (Whose::Nobodys, &[][..], true, Action::Refused, RefusalReason::Missing),
         ] {
             let step = volume(&one_volume(whose, others), named);
             assert_eq!((step.action, step.reason), (action, reason), "{whose:?} {others:?} {named}");

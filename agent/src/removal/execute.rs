@@ -5,10 +5,10 @@ use std::time::Duration;
 use plumbline::proto::v1::{Action, Failure, ObjectKind};
 use tokio::time::Instant;
 
-use super::decide::{Found, FoundContainer, Step};
+use super::decide::{Found, FoundContainer, Step, Whose};
 use crate::apply::{ApplyError, held, lock_paths};
 use crate::engine::{Engine, EngineError};
-use crate::state::State;
+use crate::state::{LeftVolume, State, StateError};
 
 /// How long the engine may be busy with removing a container itself.
 const REMOVAL: Duration = Duration::from_secs(10);
@@ -23,6 +23,10 @@ pub(super) async fn execute(
     found: &Found,
     steps: &mut [Step],
 ) -> Option<Failure> {
+    // Without their containers nothing else says whose they are.
+    if let Err(error) = state.leave(module, left_volumes(found, |_| true)) {
+        return Some(unsaved(error, true));
+    }
     let planned: Vec<usize> =
         (0..steps.len()).filter(|index| steps[*index].action == Action::Removed).collect();
     for (position, index) in planned.iter().enumerate() {
@@ -41,11 +45,27 @@ pub(super) async fn execute(
             Err(error) => return Some(halted(&error, steps, &planned, position)),
         }
     }
-    // Only what concerned containers is remembered; networks and volumes are found by their labels.
-    state.forget(module).err().map(|error| {
-        let error = ApplyError::from(error);
-        Failure { code: error.code() as i32, message: error.to_string(), reached: None, rolled_back: false }
-    })
+    let stays = |name: &str| {
+        let mut volumes = steps.iter().filter(|step| step.kind == ObjectKind::Volume);
+        volumes.any(|step| step.name == name && step.action != Action::Removed)
+    };
+    // What has labels is found by them.
+    state.forget(module, left_volumes(found, stays)).err().map(|error| unsaved(error, false))
+}
+
+/// The module's anonymous volumes that stay.
+fn left_volumes(found: &Found, stays: impl Fn(&str) -> bool) -> Vec<LeftVolume> {
+    let anonymous = found.volumes.iter().filter(|volume| volume.whose == Whose::Anonymous);
+    let left = anonymous.filter(|volume| stays(&volume.name)).map(|volume| LeftVolume {
+        name: volume.name.clone(),
+        container: volume.container.clone().unwrap_or_default(),
+    });
+    left.collect()
+}
+
+fn unsaved(error: StateError, rolled_back: bool) -> Failure {
+    let error = ApplyError::from(error);
+    Failure { code: error.code() as i32, message: error.to_string(), reached: None, rolled_back }
 }
 
 async fn remove_container(

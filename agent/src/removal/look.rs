@@ -11,7 +11,7 @@ use super::decide::{Found, FoundContainer, FoundNetwork, FoundVolume, Whose};
 use crate::apply::{ApplyError, Host, dependants, every_container, held, lock_paths, owned, read_desired};
 use crate::container::{LABEL_INSTALLATION, LABEL_MODULE, Observed, is_generated_name};
 use crate::engine::{EngineError, EngineReader};
-use crate::state::Memory;
+use crate::state::{LeftVolume, Memory};
 
 /// Networks that every engine has.
 const BUILT_IN: [&str; 3] = ["bridge", "host", "none"];
@@ -19,7 +19,7 @@ const BUILT_IN: [&str; 3] = ["bridge", "host", "none"];
 /// Everything, in the order of removal.
 pub(super) async fn look(
     reader: &EngineReader,
-    memory: &Memory,
+    (memory, left): (&Memory, &[LeftVolume]),
     host: &Host,
     module: &str,
     named: &BTreeSet<String>,
@@ -28,7 +28,7 @@ pub(super) async fn look(
     sort_for_removal(module, memory, &mut containers);
     let own = Own { reader, module, host, ids: containers.iter().map(|(_, one)| one.id.clone()).collect() };
     let networks = own.networks(&containers).await?;
-    let volumes = own.volumes(&containers, named).await?;
+    let volumes = own.volumes(&containers, left, named).await?;
     let all = every_container(reader).await?;
     let mut found = Vec::new();
     for (key, observed) in containers {
@@ -116,20 +116,27 @@ impl Own<'_> {
     async fn volumes(
         &self,
         containers: &[(String, Observed)],
+        left: &[LeftVolume],
         named: &BTreeSet<String>,
     ) -> Result<Vec<FoundVolume>, EngineError> {
         let own = self.reader.volumes_with(&self.labels()).await?;
         let own: BTreeSet<String> = own.iter().map(|volume| text(&volume["Name"])).collect();
-        let used = containers.iter().flat_map(|(_, one)| volumes_of(one));
-        let used: BTreeSet<String> = used.collect();
-        let all: BTreeSet<&String> = own.iter().chain(&used).chain(named).collect();
+        let left = left.iter().map(|one| (one.name.clone(), one.container.clone()));
+        let had: BTreeMap<String, String> = left.collect();
+        let has = containers
+            .iter()
+            .flat_map(|(key, one)| volumes_of(one).into_iter().map(|name| (name, key.clone())));
+        let has: BTreeMap<String, String> = has.collect();
+        let all: BTreeSet<&String> = own.iter().chain(has.keys()).chain(had.keys()).chain(named).collect();
         let mut found = Vec::new();
         for name in all {
             let inspect = self.reader.volume(name).await?;
             let whose = match &inspect {
+                None if !named.contains(name) => continue,
                 None => Whose::Nobodys,
                 Some(_) if own.contains(name) => Whose::Own,
-                Some(_) if used.contains(name) && is_generated_name(name) => Whose::Anonymous,
+                Some(_) if had.contains_key(name) => Whose::Anonymous,
+                Some(_) if has.contains_key(name) && is_generated_name(name) => Whose::Anonymous,
                 Some(_) => Whose::NotOurs,
             };
             let others = match whose {
@@ -137,7 +144,9 @@ impl Own<'_> {
                 _ => self.others(self.reader.users_of("volume", &[name]).await?),
             };
             let created = text(&inspect.unwrap_or_default()["CreatedAt"]);
-            found.push(FoundVolume { key: self.key(name), name: name.clone(), created, whose, others });
+            let container = has.get(name).or(had.get(name)).cloned();
+            let (key, name) = (self.key(name), name.clone());
+            found.push(FoundVolume { key, name, created, whose, container, others });
         }
         Ok(found)
     }

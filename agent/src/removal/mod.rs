@@ -45,7 +45,8 @@ pub async fn remove(
     let named: BTreeSet<String> = request.volumes.iter().cloned().collect();
     let reader = engine.reader();
     let host = Host::ask(reader, installation).await?;
-    let found = look::look(reader, &state.memory(module), &host, module, &named).await?;
+    let known = (&state.memory(module), &*state.left_volumes(module));
+    let found = look::look(reader, known, &host, module, &named).await?;
     let volumes = contents::of_all(reader, &host, &found.volumes).await;
     let mut steps = decide(&found, &named);
     let plan_token = token(module, &named, &steps, state.hasher());
