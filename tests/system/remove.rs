@@ -144,7 +144,7 @@ fn up_removes_with_what_it_knows() {
     assert!(has("volume", &volume));
     host.plumb(["up", "-f", "module.yaml", "--data-dir", "up"]).ended(0).says(&["created"]);
     let by_key = host.plumb([&up[..], &["--volume", "data", "--yes"]].concat()).ended(3);
-    by_key.says(&["volume data: refused (missing)", &format!("did you mean --volume {volume}?")]);
+    by_key.says(&["volume data: would be refused (missing)", &format!("did you mean --volume {volume}?")]);
     assert_eq!(containers_of(&module).len(), 1);
     host.plumb([&up[..], &["--volume", &volume, "--yes"]].concat()).ended(0);
     assert!(!has("volume", &volume));

@@ -98,9 +98,12 @@ pub(super) fn decide(found: &Found, named: &BTreeSet<String>) -> Vec<Step> {
     let own = |key: &str| found.volumes.iter().find(|one| one.whose == Whose::Own && one.key == key);
     steps.extend(found.volumes.iter().map(|one| {
         let mut step = volume(one, named.contains(&one.name));
-        if let (Whose::NotOurs | Whose::Nobodys, Action::Refused, Some(meant)) =
-            (one.whose, step.action, own(&one.name))
-        {
+        let Some(meant) = own(&one.name) else { return step };
+        // One that is gone already, or is on another node, keeps nobody from the rest; a mistaken name does.
+        if one.whose == Whose::Nobodys {
+            step.refuse(RefusalReason::Missing, &format!("there is no volume {}", one.name));
+        }
+        if step.action == Action::Refused {
             let _ = write!(step.detail, "; did you mean --volume {}?", meant.name);
         }
         step
@@ -147,12 +150,7 @@ fn volume(found: &FoundVolume, is_named: bool) -> Step {
     let of = |action, detail: &str| step(ObjectKind::Volume, key, name, &id, action, detail);
     let users = if others.is_empty() { String::new() } else { format!("; used by {}", others.join(", ")) };
     match (whose, is_named) {
-        (Whose::Nobodys, _) => {
-            let mut step = of(Action::Refused, "");
-            let detail = format!("there is no volume {name}: give its name at the engine, or do not name it");
-            step.refuse(RefusalReason::Missing, &detail);
-            step
-        }
+        (Whose::Nobodys, _) => of(Action::Unchanged, "there is no such volume"),
         (Whose::Own | Whose::Anonymous, false) => {
             // A name that the engine made up tells nobody what it is.
             let whose_data = container.as_ref().filter(|_| *whose == Whose::Anonymous);
@@ -229,7 +227,7 @@ mod tests {
             (Whose::Anonymous, &["other"][..], true, Action::Refused, RefusalReason::InUse),
             (Whose::NotOurs, &[][..], false, Action::Unchanged, none),
             (Whose::NotOurs, &[][..], true, Action::Refused, RefusalReason::NotOurs),
-            (Whose::Nobodys, &[][..], true, Action::Refused, RefusalReason::Missing),
+            (Whose::Nobodys, &[][..], true, Action::Unchanged, none),
         ] {
             let step = volume(&one_volume(whose, others), named);
             assert_eq!((step.action, step.reason), (action, reason), "{whose:?} {others:?} {named}");
