@@ -43,10 +43,11 @@ impl Neighbours {
         let users = if self.in_the_way.is_empty() {
             String::new()
         } else {
-            format!(" (used by {})", self.in_the_way.join(", "))
+            // Among them may be a container that this very apply removes, or moves to other data.
+            format!(" (used so far by {})", self.in_the_way.join(", "))
         };
         format!(
-            "it left the declaration and stays with all that it holds{users}: no apply removes a volume; if it shall go: docker volume rm {name}"
+            "it left the declaration and stays with whatever it holds{users}: no apply removes a volume; if it shall go: docker volume rm {name}"
         )
     }
 

@@ -27,6 +27,8 @@ async fn a_network_that_left_goes_and_a_volume_that_left_stays_and_is_shown() {
     docker(&["exec", &host.container(), "sh", "-c", "echo kept > /data/file"]);
 
     let planned = host.plan(&module(site, false)).await;
+    let used = format!("whatever it holds (used so far by {})", host.container());
+    assert!(left(&planned.objects, ObjectKind::Volume).detail.contains(&used), "{planned:?}");
     let (network, volume) =
         (left(&planned.objects, ObjectKind::Network), left(&planned.objects, ObjectKind::Volume));
     assert_eq!((network.action(), volume.action()), (Action::Unchanged, Action::Unchanged));

@@ -33,7 +33,7 @@ fn without_consent_it_shows_what_would_go_and_touches_nothing() {
         &format!("volume {volume} (1 file, 5 bytes): stays"),
         &format!("--volume {volume}"),
     ];
-    fleet.plumb(["remove", &module]).ended(64).says(&shown).says(&["--yes", "nothing was removed"]);
+    fleet.plumb(["remove", &module]).ended(3).says(&shown).says(&["--yes", "nothing was removed"]);
     fleet.plumb(["remove", &module, "--exit-code"]).ended(2).says(&shown);
     let gone = format!("volume {volume} (1 file, 5 bytes): would be removed");
     fleet.plumb(["remove", &module, "--exit-code", "--volume", &volume]).ended(2).says(&[&gone]);
@@ -136,7 +136,7 @@ fn up_removes_with_what_it_knows() {
     host.write("module.yaml", format!("{manifest}volumes: {{data: {{}}}}\n"));
     host.plumb(["up", "-f", "module.yaml", "--data-dir", "up"]).ended(0);
     let up = ["up", "--data-dir", "up", "--remove", &module];
-    host.plumb(up).ended(64).says(&["would be removed", "--yes"]);
+    host.plumb(up).ended(3).says(&["would be removed", "--yes"]);
     assert_eq!(containers_of(&module).len(), 1);
     host.plumb([&up[..], &["--yes"]].concat()).ended(0).says(&["on local: removed"]);
     assert_eq!(containers_of(&module), [""; 0]);

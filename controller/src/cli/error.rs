@@ -71,6 +71,11 @@ pub(super) enum CliError {
         "another `plumb up` uses the data directory {0}: wait until it has ended, and run this one again"
     )]
     InUse(PathBuf),
+    /// Nobody could be asked.
+    #[error(
+        "nothing was removed: there is no terminal to ask on; to remove {0} without being asked say --yes"
+    )]
+    NotConfirmed(String),
     /// A file that would be overwritten.
     #[error("{0} exists already: move it away, or name another with --write-to")]
     Exists(PathBuf),
@@ -94,6 +99,7 @@ impl CliError {
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
+            Self::NotConfirmed(_) => Exit::Refused,
             _ => Exit::Error,
         }
     }

@@ -14,7 +14,7 @@ pub(super) enum Exit {
     Error,
     /// There is something to change, and `--exit-code` asked to hear of it so.
     Pending,
-    /// It was refused; nothing was touched.
+    /// It was refused, or not confirmed; nothing was touched.
     Refused,
     /// Done on some hosts, not on others.
     Partial,

@@ -32,7 +32,8 @@ use crate::server::ControllerOptions;
 
 /// Keeps containers on a fleet of Docker hosts true to their declarations.
 ///
-/// Exit codes: 0 done, 1 error, 2 changes pending (only with --exit-code), 3 refused, 4 some hosts only, 64 usage.
+/// Exit codes: 0 done, 1 error, 2 changes pending (only with --exit-code), 3 refused or not confirmed, 4 some hosts only,
+/// 64 usage.
 #[derive(Debug, Parser)]
 #[command(name = "plumb", version, max_term_width = 110)]
 struct Options {

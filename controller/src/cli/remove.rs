@@ -141,9 +141,7 @@ fn show(module: &str, answer: &ModuleServiceRemoveResponse, tense: Tense, printe
 /// Asks on the terminal.
 async fn ask(module: &str) -> Result<bool, CliError> {
     if !std::io::stdin().is_terminal() {
-        return Err(CliError::Usage(format!(
-            "nothing was removed: there is no terminal to ask on; to remove {module} without being asked say --yes"
-        )));
+        return Err(CliError::NotConfirmed(module.to_owned()));
     }
     let _ = write!(std::io::stderr().lock(), "Remove {module}? [y/N] ");
     // A thread of its own, which no end of the program waits for.
