@@ -360,3 +360,38 @@ async fn an_agent_in_a_container_without_the_root_knows_that_it_does_not_see_the
     assert_eq!(only(&refused).verdict(), DataGuardVerdict::Unknown);
     assert!(only(&refused).detail.contains("--host-root"), "{}", only(&refused).detail);
 }
+
+/// Somebody removed the container, and with it all that showed what it had: the agent remembers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_was_removed_by_hand_is_not_made_on_other_data() {
+    let host = Served::new("guardgone").await;
+    let site = &host.site;
+    let (old, empty) = (data(site, "old"), site.host_folder("empty"));
+    let name = format!("{}-c", site.name);
+    let of = |mounts: Json| {
+        let container = hold(&json!({ "mounts": mounts }));
+        site.module(json!({ "volumes": { "v": {} }, "containers": { "c": container } }))
+    };
+    host.apply(&of(bind(&old)), false).await;
+    docker(&["rm", "-f", &name]);
+    let refused = host.apply(&of(bind(&empty)), false).await;
+    assert_eq!(only(&refused).verdict(), DataGuardVerdict::Empty, "{refused:?}");
+    assert!(site.containers().is_empty(), "nothing was made");
+    // Where it was it finds its data.
+    host.apply(&of(bind(&old)), false).await;
+    assert_eq!(shown(site, "/data/file"), "old");
+    docker(&["rm", "-f", &name]);
+    host.apply_accepting(&of(bind(&empty)), &["/data=empty"]).await;
+
+    // A volume that went with it is not made anew without a word.
+    let volume = json!([{ "type": "volume", "source": "v", "target": "/data" }]);
+    host.apply_accepting(&of(volume.clone()), &["/data=empty"]).await;
+    docker(&["rm", "-f", &name]);
+    host.apply(&of(volume.clone()), false).await;
+    docker(&["rm", "-f", &name]);
+    docker(&["volume", "rm", &format!("{}_v", site.name)]);
+    let refused = host.apply(&of(volume.clone()), false).await;
+    assert_eq!(only(&refused).verdict(), DataGuardVerdict::Empty, "{refused:?}");
+    host.apply_accepting(&of(volume), &["/data=empty"]).await;
+    assert_eq!(site.containers(), [name]);
+}

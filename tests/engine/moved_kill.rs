@@ -357,3 +357,29 @@ async fn what_was_written_before_a_kill_is_kept_and_told() {
     assert!(note.contains("cut off") && note.contains(&kept.display().to_string()), "{note}");
     assert_eq!(moves.host.apply(&spec, false).await.notes, Vec::<String>::new());
 }
+
+/// A cut off copy, and the old container is gone meanwhile: what was not moved is where it was, and nothing is stuck.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_was_cut_off_is_no_move_whoever_is_gone() {
+    let mut moves = Moves::new("movegone", 2000, true).await;
+    let killed = moves
+        .kill_when(|event| matches!(event, Event::Progress(progress) if progress.phase() == Phase::Moving))
+        .await;
+    assert!(killed);
+    docker(&["rm", "-f", &moves.host.container()]);
+    moves.host.engine.answer_again();
+    moves.host.start_again().await;
+    let until = Instant::now() + RECOVERY;
+    while std::fs::read_dir(moves.host.data().join("journal")).expect("it is there").count() > 0 {
+        assert!(Instant::now() < until, "it is stuck");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(manifest(&moves.places[0]) == moves.data, "the data is where it was");
+    assert!(!moves.places[1].exists());
+    assert_eq!((beside(&moves.places[0]), beside(&moves.places[1])), (Vec::new(), Vec::new()));
+    // The move is made when it is asked for again.
+    let spec = moves.spec(1);
+    let result = moves.host.apply(&spec, true).await;
+    assert!(result.notes.iter().any(|note| note.contains("was not moved")), "{:?}", result.notes);
+    assert!(manifest(&moves.places[1]) == moves.data);
+}

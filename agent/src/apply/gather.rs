@@ -100,6 +100,8 @@ pub struct ContainerObject {
     pub network_keys: NetworkKeys,
     /// What the decision about its mounts was made on.
     pub watched: Vec<Watched>,
+    /// What it was when it was last applied, if it is gone since.
+    pub remembered: Option<ContainerSpec>,
     /// Where the data of mounts was, by their targets.
     pub moved_from: BTreeMap<String, Former>,
     /// Moves of the module that are over and of which the original stays where it was.
@@ -299,7 +301,12 @@ pub(super) async fn gather_container(
         mounts: Vec::new(),
         api: host.version.api,
     };
+    let remembered = match &observed {
+        Some(_) => None,
+        None => memory.module.containers.get(key).and_then(|known| read_desired(&known.desired)),
+    };
     let object = ContainerObject {
+        remembered: remembered.and_then(|known| known.transcode_to().ok()),
         declared,
         desired: wanted,
         observed,

@@ -10,7 +10,7 @@ use plumbline::guard::{Holds, Place};
 use serde_json::{Value as Json, json};
 
 use super::ApplyError;
-use super::data_moves::settle_move;
+use super::data_moves::{settle_move, undo_move};
 use super::gather::read_desired;
 use super::network_undo::follow_networks;
 use super::recreate::{ASIDE, spare_name};
@@ -18,8 +18,9 @@ use super::undo::{Begun, Others, Owner, has_run, put_all_back, remove, start_see
 use super::update::restart_body;
 use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE};
 use crate::engine::Engine;
-use crate::guard::HostFiles;
+use crate::guard::{HostFiles, blocking};
 use crate::journal::{DataMove, NetworkChange, Record, Step};
+use crate::moving::{Move, is_done};
 use crate::state::{ContainerState, State};
 
 /// What was done about a module.
@@ -134,7 +135,8 @@ pub async fn recover(
         started => started,
     };
     for one in moved {
-        settle_move(files, state, module, &one.data).await?;
+        let settled = settle_move(files, state, module, &one.data).await?;
+        recovered.notes.extend(settled.map(|at| moved_words(&one.data, &at)));
     }
     for (one, remembered) in committed {
         seen_up(finish(engine, state, module, &one, remembered).await?)?;
@@ -156,7 +158,7 @@ pub async fn recover(
         })
         .collect();
     for one in &kept {
-        settle_move(files, state, module, &one.data).await?;
+        recovered.notes.extend(keep_data(files, state, module, &one.data).await?);
     }
     for one in lost {
         seen_up(keep_new(engine, &one).await?)?;
@@ -169,7 +171,7 @@ pub async fn recover(
         Others { networks: &networks, files, moves: &moves, kept: &kept },
     )
     .await;
-    recovered.notes = put_back.notes;
+    recovered.notes.extend(put_back.notes);
     if let Err(error) = put_back.placed {
         // It is done again, and then there may be no more to be seen of it.
         remember(state, module, &recovered.notes)?;
@@ -199,6 +201,27 @@ fn remember(state: &State, module: &str, notes: &[String]) -> Result<(), ApplyEr
         }
     })?;
     Ok(())
+}
+
+/// No old container is there to go back to. Data that was moved stays at its new place, and data that was not, where it was.
+async fn keep_data(
+    files: &HostFiles,
+    state: &State,
+    module: &str,
+    data: &Move,
+) -> Result<Option<String>, ApplyError> {
+    let (root, this) = (files.root().to_owned(), data.clone());
+    if blocking(move || is_done(&root, &this)).await? {
+        let settled = settle_move(files, state, module, data).await?;
+        return Ok(settled.map(|at| moved_words(data, &at)));
+    }
+    let kept = undo_move(files, data).await?;
+    let words = format!("the data is at {} as it was: it was not moved to {}", data.from, data.to);
+    Ok(Some(kept.map_or(words.clone(), |kept| format!("{words}; {kept}"))))
+}
+
+fn moved_words(data: &Move, settled: &str) -> String {
+    format!("the data of {} is at {} now; {settled}", data.from, data.to)
 }
 
 /// A change that stands: it is remembered, the old one goes, the new container runs. The inner result is of the last alone.

@@ -8,6 +8,8 @@ use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2};
 use rustix::io::Errno;
 
+use crate::moving::place::{LOST_AND_FOUND, is_empty_directory};
+
 /// A file system that does not answer (a network's) keeps nobody waiting for longer.
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -197,7 +199,13 @@ fn list(directory: &OwnedFd) -> Result<Holds, Errno> {
         listed => listed?,
     };
     for entry in Dir::new(listed)? {
-        if !matches!(entry?.file_name().to_bytes(), b"." | b".." | b"lost+found") {
+        let entry = entry?;
+        let is_data = match entry.file_name().to_bytes() {
+            b"." | b".." => false,
+            LOST_AND_FOUND => !is_empty_directory(directory, entry.file_name())?,
+            _ => true,
+        };
+        if is_data {
             return Ok(Holds::Data);
         }
     }
@@ -227,9 +235,11 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(at("empty/lost+found")).expect("a folder");
         std::fs::create_dir_all(at("full/one")).expect("a folder");
+        std::fs::create_dir_all(at("found/lost+found/#12")).expect("a folder");
         std::fs::write(at("file"), "").expect("a file");
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("a socket");
         assert_eq!(files.place("/empty").await, found(&at("empty"), Holds::Nothing));
+        assert_eq!(files.place("/found").await, found(&at("found"), Holds::Data));
         assert_eq!(files.place("/full/").await, found(&at("full"), Holds::Data));
         assert_eq!(files.place("/file").await, found(&at("file"), Holds::Data));
         assert_eq!(files.place("/socket").await, found(&at("socket"), Holds::Endpoint));

@@ -83,7 +83,10 @@ impl<'a> Looker<'a> {
                 continue;
             }
             let own = self.after(mount, observed).await?;
-            let before = self.before(&own, observed).await?;
+            let before = match (observed, &object.remembered) {
+                (None, Some(known)) => self.remembered(&own, known).await?,
+                _ => self.before(&own, observed).await?,
+            };
             all.push((own, before));
         }
         for (own, before) in &all {
@@ -199,6 +202,28 @@ impl<'a> Looker<'a> {
             place => place,
         };
         Ok((Some(path), place))
+    }
+
+    /// What a container had that somebody removed: it is to find its data again. Which directory that was at its path nothing
+    /// tells; that it was another path, or a volume that is gone, does.
+    async fn remembered(&self, own: &Desired, known: &ContainerSpec) -> Result<Before, ApplyError> {
+        let is_it = |mount: &&Mount| mount.target() == own.target && !mount.source().is_empty();
+        let Some(mount) = known.mounts.iter().find(is_it) else { return Ok(Before::NoContainer) };
+        let source = mount.source().to_owned();
+        let (kind, declared, path) = own.place();
+        let place = match mount.r#type() {
+            "bind" if kind == "bind" && declared == source => return Ok(Before::NoContainer),
+            "bind" => self.on_host(&source).await,
+            "volume" => match self.volume(&source, subpath(mount)).await? {
+                (_, Place::New) => Place::Missing,
+                (of_it, _) if kind == "volume" && declared == source && of_it.as_deref() == path => {
+                    return Ok(Before::NoContainer);
+                }
+                (_, place) => place,
+            },
+            _ => return Ok(Before::NoContainer),
+        };
+        Ok(Before::Mounted { source, path_gone: place == Place::Missing, place, stale: false })
     }
 
     /// What the container has at this target now.

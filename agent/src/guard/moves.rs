@@ -78,13 +78,24 @@ pub(crate) async fn survey_again(files: &HostFiles, planned: &PlannedMove) -> Re
     blocking(move || survey(&root, &from, &to, keep_place)).await
 }
 
-/// Runs what waits for a file system.
+/// Trees are as deep as people make them: more than as many levels as there may be open files. Only what is used of it is
+/// taken.
+const STACK: usize = 256 << 20;
+
+/// Runs what waits for a file system, and goes down its trees.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, MoveError> + Send + 'static,
 ) -> Result<T, MoveError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(fault) => std::panic::resume_unwind(fault.into_panic()),
+    let (send, done) = tokio::sync::oneshot::channel();
+    let run = move || drop(send.send(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))));
+    let thread = std::thread::Builder::new().name("moving".to_owned()).stack_size(STACK).spawn(run);
+    if thread.is_err() {
+        return Err(MoveError::NoThread);
+    }
+    match done.await {
+        Ok(Ok(done)) => done,
+        Ok(Err(fault)) => std::panic::resume_unwind(fault),
+        Err(_) => Err(MoveError::NoThread),
     }
 }
 

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::attributes::Attributes;
 use super::copy::open_file;
-use super::place::{kind_of, names, open_directory};
+use super::place::{kind_of, names, names_of_data, open_directory};
 use super::{Event, Heard, MoveError, io};
 
 const PIECE: usize = 1 << 20;
@@ -54,9 +54,8 @@ impl Comparing<'_> {
         is_top: bool,
     ) -> Result<(), MoveError> {
         let list = |directory: &OwnedFd| {
-            let mut names = names(directory).map_err(io("listed", path))?;
-            names.retain(|name| !is_top || name.as_bytes() != b"lost+found");
-            Ok(names)
+            let names = if is_top { names_of_data(directory) } else { names(directory) };
+            names.map_err(io("listed", path))
         };
         let all = list(original)?;
         if all != list(copy)? {

@@ -13,7 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::attributes::{Attributes, is_link};
-use super::place::{kind_of, names, open_directory};
+use super::place::{kind_of, names, names_of_data, open_directory};
 use super::{Event, Heard, MoveError, io};
 
 const PIECE: usize = 1 << 20;
@@ -51,10 +51,8 @@ impl Copying<'_> {
         path: &str,
         from_top: &[u8],
     ) -> Result<(), MoveError> {
-        for name in names(source).map_err(io("listed", path))? {
-            if from_top.is_empty() && name.as_bytes() == b"lost+found" {
-                continue;
-            }
+        let names = if from_top.is_empty() { names_of_data(source) } else { names(source) };
+        for name in names.map_err(io("listed", path))? {
             let path = format!("{path}/{}", name.to_string_lossy());
             let mut inner = from_top.to_vec();
             inner.extend(if from_top.is_empty() { b"".as_slice() } else { b"/" });

@@ -21,7 +21,7 @@
 mod attributes;
 mod compare;
 mod copy;
-mod place;
+pub(crate) mod place;
 mod remove;
 mod survey;
 mod undo;
@@ -193,6 +193,9 @@ pub enum MoveError {
         /// The path.
         path: String,
     },
+    /// No thread could be started.
+    #[error("the agent's system gives it no thread to look after files: see its limits of tasks and memory")]
+    NoThread,
     /// The system refused.
     #[error("{path} cannot be {action}: {source}{}", hint(*.source))]
     Io {
@@ -330,6 +333,23 @@ fn put_in_place(
     to.flush_file_system()
 }
 
+/// The data is at its new place: what was put there still is.
+fn has_arrived(this: &Move, to: &Spot) -> Result<bool, MoveError> {
+    let there = to.identity()?;
+    Ok(match (&this.way, &this.before) {
+        (Way::Rename, _) => there == Some(this.file),
+        (Way::Copy, Before::Empty { is_mount_point: true, file, .. }) => {
+            this.placed.is_some() && there == Some(*file)
+        }
+        (Way::Copy, _) => this.staging.is_some() && there == this.staging,
+    })
+}
+
+/// The same, for whoever has the journal only.
+pub fn is_done(root: &Path, this: &Move) -> Result<bool, MoveError> {
+    has_arrived(this, &Spot::find(root, &this.to)?)
+}
+
 /// After the move is committed: the original of a copy gets another name beside it, so that nothing takes it for live
 /// data. Where that cannot be (a mount point, a volume's directory, a file system that is read-only), it stays. Returns
 /// where it is; none: there is none.
@@ -377,14 +397,17 @@ pub enum Discarded {
     },
 }
 
-/// Deletes an original that was set aside, if it still is that, nothing in it was changed since, and the data is at its
-/// new place.
+/// Deletes an original that was set aside, if it still is that, nothing in it was changed since, and what was made of it is at
+/// its new place: not another file system, nor none.
 pub fn discard(root: &Path, this: &Move, kept: &str) -> Result<Discarded, MoveError> {
     let (kept, to) = (Spot::find(root, kept)?, Spot::find(root, &this.to)?);
     match kept.identity()? {
         None => return Ok(Discarded::Gone),
-        Some(file) if file == this.file && kept.path != this.from && to.identity()?.is_some() => {}
-        Some(_) => return Ok(Discarded::Stays { changed: kept.path }),
+        Some(file) if file != this.file || kept.path == this.from => {
+            return Ok(Discarded::Stays { changed: kept.path });
+        }
+        Some(_) if !has_arrived(this, &to)? => return Ok(Discarded::Stays { changed: to.path }),
+        Some(_) => {}
     }
     if let Some(changed) = remove::changed_since(&kept, this.surveyed)? {
         return Ok(Discarded::Stays { changed });

@@ -28,6 +28,9 @@ pub(super) struct Spot {
     pub(super) path: String,
 }
 
+/// Where a check of a file system puts what it finds.
+pub(crate) const LOST_AND_FOUND: &[u8] = b"lost+found";
+
 /// As much of a name as leaves room for what is added.
 const LONGEST_NAME: usize = 200;
 
@@ -193,12 +196,12 @@ impl Spot {
         done.map_err(io("renamed", &self.path))
     }
 
-    /// All that is in it. `lost+found` belongs to the file system.
+    /// All that is in it, but for what belongs to the file system.
     pub(super) fn entries(&self) -> Result<Vec<Self>, MoveError> {
         let directory = self.open()?;
-        let names = names(&directory).map_err(io("listed", &self.path))?;
+        let names = names_of_data(&directory).map_err(io("listed", &self.path))?;
         let mut entries = Vec::new();
-        for name in names.into_iter().filter(|name| name.as_bytes() != b"lost+found") {
+        for name in names {
             let parent = directory.try_clone().map_err(|_| io("opened", &self.path)(Errno::MFILE))?;
             let path = format!("{}/{}", self.path, name.to_string_lossy());
             entries.push(Self { parent, name, path });
@@ -243,6 +246,27 @@ pub(super) fn names(directory: &OwnedFd) -> Result<Vec<CString>, Errno> {
     }
     names.sort();
     Ok(names)
+}
+
+/// The same without an empty `lost+found`, which belongs to the file system. What is in one is somebody's.
+pub(super) fn names_of_data(directory: &OwnedFd) -> Result<Vec<CString>, Errno> {
+    let mut all = names(directory)?;
+    if let Some(at) = all.iter().position(|name| name.as_bytes() == LOST_AND_FOUND)
+        && is_empty_directory(directory, &all[at])?
+    {
+        all.remove(at);
+    }
+    Ok(all)
+}
+
+/// One that may not be listed counts as empty.
+pub(crate) fn is_empty_directory(parent: &OwnedFd, name: &CStr) -> Result<bool, Errno> {
+    match openat(parent, name, DIRECTORY, Mode::empty()) {
+        Ok(directory) => Ok(names(&directory)?.is_empty()),
+        Err(Errno::ACCESS | Errno::PERM) => Ok(true),
+        Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 pub(super) fn kind_of(stat: &Stat) -> FileType {

@@ -8,7 +8,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstatvfs, openat, statat};
 
 use super::attributes::is_link;
-use super::place::{Spot, kind_of, names, open_directory};
+use super::place::{Spot, kind_of, names, names_of_data, open_directory};
 use super::{Before, Move, MoveError, Way, file_time, io};
 
 /// Looks at both places. `keep_place`: `from` is a volume's directory.
@@ -121,10 +121,8 @@ struct Measured {
 
 impl Measured {
     fn directory(&mut self, directory: &OwnedFd, path: &str, is_top: bool) -> Result<(), MoveError> {
-        for name in names(directory).map_err(io("listed", path))? {
-            if is_top && name.as_bytes() == b"lost+found" {
-                continue;
-            }
+        let names = if is_top { names_of_data(directory) } else { names(directory) };
+        for name in names.map_err(io("listed", path))? {
             let path = format!("{path}/{}", name.to_string_lossy());
             let stat = statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(io("looked at", &path))?;
             if stat.st_dev != self.device {

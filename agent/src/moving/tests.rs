@@ -150,6 +150,48 @@ fn an_original_that_was_changed_since_stays() {
     }
 }
 
+/// Without the copy the original is all that there is.
+#[test]
+fn an_original_stays_as_long_as_its_copy_is_not_at_the_new_place() {
+    let places = Places::filled(true);
+    let this = go(&places.survey().expect("it can be moved")).expect("it is moved");
+    let kept = settle(Path::new(ROOT), &this).expect("settled").expect("it is kept");
+    let before = manifest(Path::new(&kept));
+    std::fs::remove_dir_all(&places.to).expect("removed");
+    for make in [false, true] {
+        if make {
+            std::fs::create_dir(&places.to).expect("a folder");
+        }
+        let stays = discard(Path::new(ROOT), &this, &kept).expect("looked at");
+        assert_eq!(stays, Discarded::Stays { changed: text(&places.to) });
+        assert_eq!(manifest(Path::new(&kept)), before);
+    }
+}
+
+/// What a check of the file system found, or somebody called so.
+#[test]
+fn what_is_in_lost_and_found_is_data() {
+    let places = Places::new(true);
+    std::fs::create_dir(places.from.join("lost+found")).expect("a folder");
+    std::fs::write(places.from.join("lost+found/#12"), "found").expect("written");
+    let before = manifest(&places.from);
+    go(&places.survey().expect("it can be moved")).expect("it is moved");
+    assert_eq!(manifest(&places.to), before);
+}
+
+#[test]
+fn a_deep_tree_is_moved() {
+    let places = Places::new(true);
+    let deepest = (0..200).fold(places.from.clone(), |folder, _| folder.join("d"));
+    std::fs::create_dir_all(&deepest).expect("folders");
+    std::fs::write(deepest.join("file"), "deep").expect("written");
+    let before = manifest(&places.from);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let this = places.survey().expect("it can be moved");
+    runtime.block_on(crate::guard::blocking(move || go(&this))).expect("it is moved");
+    assert_eq!(manifest(&places.to), before);
+}
+
 /// Backups are often made of hard links, and the original's other names stay where they are.
 #[test]
 fn a_file_with_a_name_outside_is_moved_too() {

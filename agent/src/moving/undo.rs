@@ -170,7 +170,7 @@ fn was_changed(this: &Move, from: &Spot, copy: &Spot) -> Result<bool, MoveError>
 }
 
 fn names_in(spot: &Spot) -> Result<Vec<CString>, MoveError> {
-    place::names(&spot.open()?).map_err(io("listed", &spot.path))
+    place::names_of_data(&spot.open()?).map_err(io("listed", &spot.path))
 }
 
 /// The empty directory that was at the destination.
