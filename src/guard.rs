@@ -179,6 +179,10 @@ fn verdict(mounting: &Mounting) -> Option<(Verdict, String)> {
             Some((Verdict::Empty, format!("{named} holds nothing; the container has {}", had(mounting))))
         }
         Holds::Unreadable => Some((Verdict::Unknown, format!("the agent may not list {named}"))),
+        Holds::Data | Holds::Endpoint if had(mounting) == named => {
+            let words = format!("{named} leads to something else than what the container has from there");
+            Some((Verdict::Different, words))
+        }
         Holds::Data | Holds::Endpoint => {
             Some((Verdict::Different, format!("{named} is not what the container has: {}", had(mounting))))
         }
@@ -270,6 +274,12 @@ pub fn accept(mounts: &mut [MountVerdict], accepted: &[DataAcceptance]) {
         let other = named.iter().find(|verdict| **verdict != mount.verdict());
         mount.accepted = !named.is_empty() && other.is_none();
         mount.refused = other.is_some() || (named.is_empty() && needs_acceptance(mount.verdict()));
+        // What to do is done.
+        if mount.accepted
+            && let Some(found) = mount.detail.strip_suffix(&format!(": {}", remedy(mount)))
+        {
+            mount.detail = found.to_owned();
+        }
         if let Some(other) = other {
             mount.detail =
                 format!("accepted as {}, and that is not what was found; {}", word(*other), mount.detail);

@@ -153,6 +153,21 @@ fn what_is_accepted_must_be_what_is_found() {
 }
 
 #[test]
+fn what_is_accepted_is_not_asked_for_again() {
+    let judged =
+        judged(mounted(found(A, Holds::Data)), at("/new", found(B, Holds::Nothing))).expect("a verdict");
+    let acceptance = DataAcceptance {
+        container: String::new(),
+        target: judged.target.clone(),
+        verdict: Verdict::Empty.into(),
+    };
+    let mut mounts = [judged.clone()];
+    accept(&mut mounts, &[acceptance]);
+    assert!(judged.detail.starts_with(&mounts[0].detail) && judged.detail.contains("--accept-data"));
+    assert!(!mounts[0].detail.contains("--accept-data"), "{}", mounts[0].detail);
+}
+
+#[test]
 fn a_file_that_was_replaced_by_a_rename_is_said_to_be() {
     let (place, source) = (found(A, Holds::Data), "/etc/app.conf");
     let before = Before::Mounted { source: source.to_owned(), place, path_gone: false, stale: true };

@@ -306,7 +306,8 @@ fn words(result: &ModuleResult) -> String {
     let changes: usize =
         result.objects.iter().map(|object| object.diff.as_ref().map_or(0, |diff| diff.changes.len())).sum();
     match changes {
-        0 => "nothing differs".to_owned(),
+        0 if result.action() == Action::Unchanged => "nothing differs".to_owned(),
+        0 => "no field differs; containers are started, or what left the declaration is removed".to_owned(),
         1 => "1 change".to_owned(),
         count => format!("{count} changes"),
     }

@@ -323,7 +323,11 @@ fn stopped_anywhere_it_can_be_undone() {
 #[test]
 fn what_was_written_to_a_copy_is_kept_when_it_is_undone() {
     type Change = fn(&Path);
-    let changes: [Change; 3] = [
+    let changes: [Change; 4] = [
+        |to| {
+            std::fs::write(to.join("order"), "42").expect("written");
+            std::os::unix::fs::chown(to, Some(7), None).expect("an owner");
+        },
         |to| std::fs::write(to.join("order"), "42").expect("written"),
         |to| std::fs::write(to.join("plain"), "42").expect("written"),
         |to| std::fs::write(to.join("inner/order"), "42").expect("written"),

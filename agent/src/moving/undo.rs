@@ -159,7 +159,8 @@ fn was_written_to(
 /// Somebody wrote to a copy after it was put in its place.
 fn was_changed(this: &Move, from: &Spot, copy: &Spot) -> Result<bool, MoveError> {
     if let Some(placed) = this.placed {
-        return Ok(changed_since(copy, placed)?.is_some());
+        // Its own directory was renamed since: of that its attributes tell.
+        return Ok(changed_since(copy, placed)?.is_some() || !from.attributes()?.is_like(&copy.attributes()?));
     }
     // Put there, and nobody wrote down when: nothing was started on it, and that is rare enough to look at every byte.
     match compare(&from.open()?, &copy.open()?, (&copy.path, 0), &|_| Ok(())) {
