@@ -20,7 +20,7 @@ use crate::container::{LABEL_CONTAINER, LABEL_INSTALLATION, LABEL_MODULE};
 use crate::engine::Engine;
 use crate::guard::{HostFiles, blocking};
 use crate::journal::{DataMove, NetworkChange, Record, Step};
-use crate::moving::{Move, is_done};
+use crate::moving::{Move, MoveError, is_done};
 use crate::state::{ContainerState, State};
 
 /// What was done about a module.
@@ -215,7 +215,11 @@ async fn keep_data(
         let settled = settle_move(files, state, module, data).await?;
         return Ok(settled.map(|at| moved_words(data, &at)));
     }
-    let kept = undo_move(files, data).await?;
+    let kept = match undo_move(files, data).await {
+        // Somebody moved it since: nothing is left to be done, and whoever asks next is told.
+        Err(error @ MoveError::Lost { .. }) => return Ok(Some(error.to_string())),
+        kept => kept?,
+    };
     let words = format!("the data is at {} as it was: it was not moved to {}", data.from, data.to);
     Ok(Some(kept.map_or(words.clone(), |kept| format!("{words}; {kept}"))))
 }
