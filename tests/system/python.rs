@@ -33,7 +33,14 @@ fn a_generated_client_plans_and_pushes_and_reads_typed_data() {
     assert_eq!(read["push"]["action"], "ACTION_CREATED");
     assert_eq!(
         read["push"]["phases"],
-        json!(["PHASE_ACCEPTED", "PHASE_PLANNED", "PHASE_CREATED", "PHASE_STARTED", "PHASE_VERIFIED"])
+        json!([
+            "PHASE_ACCEPTED",
+            "PHASE_PLANNED",
+            "PHASE_CREATED",
+            "PHASE_STARTED",
+            "PHASE_HEALTHY",
+            "PHASE_VERIFIED"
+        ])
     );
 
     // One leaf of every type, before and after in that type.
