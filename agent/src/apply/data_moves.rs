@@ -160,7 +160,7 @@ impl<'a> Transaction<'a> {
             known.any(|observed| observed.id == id)
         };
         let mut names = Vec::new();
-        for user in users(&self.executor.engine.clone()).await? {
+        for user in users(self.executor.engine).await? {
             if !is_known(&user.id) && user.is_in_the_way(&self.executor.host.files, planned).await {
                 names.push(user.name);
             }
@@ -329,7 +329,7 @@ pub(crate) async fn discard_kept(
                 module,
                 path = kept.at,
                 changed,
-                "the original of moved data was changed after the move: it stays; remove it when it is not needed any more"
+                "the original of moved data, or its copy, is not what it was after the move: it stays; remove it when it is not needed any more"
             ),
         }
         state.change(module, |module| module.kept.retain(|other| *other != kept))?;

@@ -64,7 +64,7 @@ pub enum Discarded {
     Gone,
     /// It is not to be deleted.
     Stays {
-        /// What was changed since the data was moved: the first path that was found; none: the place as a whole.
+        /// What was changed since the data was moved: the first path of it that was found, its place, or that of the copy.
         changed: String,
     },
 }

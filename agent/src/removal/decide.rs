@@ -98,7 +98,8 @@ pub(super) fn decide(found: &Found, named: &BTreeSet<String>) -> Vec<Step> {
     let own = |key: &str| found.volumes.iter().find(|one| one.whose == Whose::Own && one.key == key);
     steps.extend(found.volumes.iter().map(|one| {
         let mut step = volume(one, named.contains(&one.name));
-        let Some(meant) = own(&one.name) else { return step };
+        let is_mistaken = matches!(one.whose, Whose::NotOurs | Whose::Nobodys);
+        let Some(meant) = own(&one.name).filter(|_| is_mistaken) else { return step };
         // One that is gone already, or is on another node, keeps nobody from the rest; a mistaken name does.
         if one.whose == Whose::Nobodys {
             step.refuse(RefusalReason::Missing, &format!("there is no volume {}", one.name));
